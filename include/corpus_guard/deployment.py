@@ -272,12 +272,7 @@ class Deployment:
         )
 
     def rescreen(
-        self,
-        run_id: str,
-        source_names: Sequence[str] = (),
-        *,
-        dry_run: bool = False,
-        progress: Progress = no_progress,
+        self, run_id: str, source_names: Sequence[str] = (), *, dry_run: bool = False, progress: Progress = no_progress
     ) -> RescreenResult:
         """Judge stored versions by today's policy. See `corpus_guard.pipeline.rescreen.rescreen`."""
         from corpus_guard.pipeline.configuration import record_configuration
@@ -305,12 +300,7 @@ class Deployment:
         )
 
     def reparse(
-        self,
-        run_id: str,
-        source_names: Sequence[str] = (),
-        *,
-        dry_run: bool = False,
-        progress: Progress = no_progress,
+        self, run_id: str, source_names: Sequence[str] = (), *, dry_run: bool = False, progress: Progress = no_progress
     ) -> ReparsingResult:
         """Read stored bytes again by today's parser. See `corpus_guard.pipeline.reparsing.reparse`."""
         from corpus_guard.pipeline.configuration import record_configuration
@@ -381,14 +371,7 @@ class Deployment:
 
         record_configuration(self.ledger, self.screening, self.settings, run_id)
         worker = CaseWorker(
-            self.ledger,
-            self.storage,
-            self.blobs,
-            self.store,
-            self.models,
-            self.sources,
-            self.screening,
-            self.settings,
+            self.ledger, self.storage, self.blobs, self.store, self.models, self.sources, self.screening, self.settings
         )
         return worker.run(case, run_id, progress)
 
@@ -413,15 +396,7 @@ class Deployment:
         from corpus_guard.pipeline.incident_healing import heal_incident
 
         return heal_incident(
-            self.ledger,
-            self.storage,
-            self.store,
-            self.blobs,
-            self.sources,
-            self.settings,
-            incident_id,
-            run_id,
-            by=by,
+            self.ledger, self.storage, self.store, self.blobs, self.sources, self.settings, incident_id, run_id, by=by
         )
 
     def _rebuild_lost(self, run_id: str, names: Sequence[str]) -> None:

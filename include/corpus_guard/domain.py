@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import Field, dataclass, field, fields, is_dataclass
+from datetime import date, datetime
 from enum import StrEnum
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import orjson
 
@@ -61,6 +61,32 @@ class Severity(StrEnum):
 _SEVERITIES = list(Severity)
 
 
+class JsonRecord:
+    """Dataclass that can be written as JSON."""
+
+    __slots__ = ()
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the record JSON-ready, field by field."""
+        return {each.name: json_ready(getattr(self, each.name)) for each in fields(self)}
+
+
+def json_ready(value: Any) -> Any:
+    """Return a value as JSON holds it: times in ISO 8601, records as dictionaries, spans as ``[start, end]``."""
+    if hasattr(value, "as_dict"):
+        return value.as_dict()
+    if isinstance(value, Span):
+        return [value.start, value.end]
+    if is_dataclass(value):
+        return {each.name: json_ready(getattr(value, each.name)) for each in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): json_ready(member) for key, member in value.items()}
+    if isinstance(value, list | tuple):
+        return [json_ready(member) for member in value]
+    return value.isoformat() if isinstance(value, date) else value
+
+
 class Verdict(StrEnum):
     """The policy's decision on a version."""
 
@@ -78,7 +104,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Counterstatement:
+class Counterstatement(JsonRecord):
     """A sentence of another document that contradicts the one of a finding: ids and places, never its words.
 
     Whoever shows it reads it from the other version, if that was not purged.
@@ -90,17 +116,6 @@ class Counterstatement:
     own_span: Span  # the sentence that it contradicts, in the text of the finding
     values: tuple[Span, ...] = ()  # of the values that are at odds, in the text of that version
     own_values: tuple[Span, ...] = ()  # the same in the text of the finding
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return a JSON-ready dictionary; spans as ``[start, end]``."""
-        return {
-            "doc_id": self.doc_id,
-            "version_id": self.version_id,
-            "span": [self.span.start, self.span.end],
-            "own_span": [self.own_span.start, self.own_span.end],
-            "values": [[span.start, span.end] for span in self.values],
-            "own_values": [[span.start, span.end] for span in self.own_values],
-        }
 
     @classmethod
     def from_dict(cls, row: Mapping[str, Any]) -> Counterstatement:
@@ -272,6 +287,11 @@ def sha256_text(text: str) -> str:
 
 EMPTY_TEXT_SHA256: Final = sha256_text("")
 """Hash of the text of a document without text: it identifies nothing."""
+
+
+def to_storable(text: str, max_length: int | None = None) -> str:
+    """Return `text` cut to `max_length` characters, without what PostgreSQL and UTF-8 refuse: NUL and lone surrogates."""
+    return text[:max_length].encode("utf-8", "replace").decode().replace("\x00", "\ufffd")
 
 
 def canonical_json(value: object) -> bytes:

@@ -9,7 +9,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from corpus_guard.cli import evaluate_drift as _cli_evaluate_drift
+from corpus_guard.cli import evaluate
 from corpus_guard.errors import Misuse
 from corpus_guard.settings import Settings
 
@@ -35,7 +35,7 @@ def files(tmp_path: Path, models_home: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_it_prints_and_writes_the_figures(files: Path) -> None:
     app = typer.Typer()
-    app.command()(_cli_evaluate_drift.drift)
+    app.command()(evaluate.drift)
     options = ["--poison", str(files / "poison.jsonl"), "--clean", str(files / "clean.jsonl"), "--texts", "8"]
 
     shown = CliRunner().invoke(app, [*options, "--json", str(files / "out.json")], catch_exceptions=False)

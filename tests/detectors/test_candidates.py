@@ -16,7 +16,6 @@ from corpus_guard.detectors import judge_candidate as judge
 from corpus_guard.detectors.candidates import ComparedFigure, is_better, split_questions
 from corpus_guard.detectors.probe_prompts import is_tested
 from corpus_guard.detectors.samples import question_key
-from corpus_guard.detectors.trace_figures import CountedShare
 from corpus_guard.errors import Inconsistent, Misuse, NotEnough
 from corpus_guard.models import Models
 from corpus_guard.models.champion import (
@@ -29,6 +28,7 @@ from corpus_guard.models.champion import (
 )
 from corpus_guard.settings import PROJECT, Settings
 from corpus_guard.tracking import model_registry as registry
+from corpus_guard.tracking.measures import CountedShare
 from corpus_guard.tracking.mlflow_runs import mlflow_client
 
 sys.path.append(str(Path(__file__).parents[1] / "corpus" / "filterrag"))

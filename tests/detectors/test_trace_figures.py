@@ -11,11 +11,11 @@ from corpus_guard.detectors.trace_figures import count_figures
 from corpus_guard.detectors.traced_questions import TracedQuestion, planted_ids
 from corpus_guard.domain import sha256_text
 from corpus_guard.ledger.states import Label, TraceOutcome
+from corpus_guard.screening.calibration import wilson_interval
 from corpus_guard.traceback.conclusion import TraceConclusion
 from corpus_guard.traceback.judges import Opinion
 from corpus_guard.traceback.loop import JudgedText, LoopResult, StopReason
 from corpus_guard.traceback.retrieval import RetrievedText
-from corpus_guard.tracking.measures import wilson_interval
 
 P, B, U = Label.POISONED, Label.BENIGN, Label.UNDECIDED
 

@@ -47,10 +47,30 @@ def binomial_tail(count: int, of: int, share: float) -> float:
 
 @pytest.mark.parametrize(
     ("count", "of", "low", "high"),
-    [(0, 10, 0.0, 0.2775), (5, 10, 0.2366, 0.7634), (10, 10, 0.7225, 1.0), (1, 100, 0.0018, 0.0545), (0, 0, 0.0, 1.0)],
+    [
+        (0, 10, 0.0, 0.2775),
+        (5, 10, 0.2366, 0.7634),
+        (10, 10, 0.7225, 1.0),
+        (1, 100, 0.0018, 0.0545),
+        (81, 263, 0.2553, 0.3662),  # Newcombe 1998, table I, method 3
+        (15, 148, 0.0624, 0.1605),
+        (0, 20, 0.0, 0.1611),
+        (1, 29, 0.0061, 0.1718),
+        (20, 20, 0.8389, 1.0),
+        (0, 0, 0.0, 1.0),
+    ],
 )
 def test_wilson_intervals_are_those_of_the_textbook(count: int, of: int, low: float, high: float) -> None:
-    assert wilson_interval(count, of) == (pytest.approx(low, abs=1e-4), pytest.approx(high, abs=1e-4))
+    assert wilson_interval(count, of) == pytest.approx((low, high), abs=5e-5)
+
+
+@given(st.integers(1, 5_000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
+def test_the_interval_holds_the_rate_and_stays_within_bounds(counts: tuple[int, int]) -> None:
+    hits, n = counts
+    low, high = wilson_interval(hits, n)
+
+    assert 0 <= low <= hits / n <= high <= 1
+    assert wilson_interval(n - hits, n) == pytest.approx((1 - high, 1 - low))
 
 
 @given(st.integers(1, 400), st.floats(0.005, 0.3))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from corpus_guard.tracking.measures import (
     BINS,
@@ -12,32 +10,7 @@ from corpus_guard.tracking.measures import (
     histogram,
     risk_curve,
     tally_outcomes,
-    wilson_interval,
 )
-
-
-@pytest.mark.parametrize(
-    ("hits", "n", "low", "high"),
-    [
-        (81, 263, 0.2553, 0.3662),  # Newcombe 1998, table I, method 3
-        (15, 148, 0.0624, 0.1605),
-        (0, 20, 0.0, 0.1611),
-        (1, 29, 0.0061, 0.1718),
-        (20, 20, 0.8389, 1.0),
-        (0, 0, 0.0, 1.0),
-    ],
-)
-def test_wilson_gives_the_published_intervals(hits: int, n: int, low: float, high: float) -> None:
-    assert wilson_interval(hits, n) == pytest.approx((low, high), abs=5e-5)
-
-
-@given(st.integers(1, 5_000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
-def test_the_interval_holds_the_rate_and_stays_within_bounds(counts: tuple[int, int]) -> None:
-    hits, n = counts
-    low, high = wilson_interval(hits, n)
-
-    assert 0 <= low <= hits / n <= high <= 1
-    assert wilson_interval(n - hits, n) == pytest.approx((1 - high, 1 - low))
 
 
 def test_a_tally_counts_each_code_once_a_text_and_only_of_what_was_caught() -> None:

@@ -8,7 +8,8 @@ import pytest
 
 from corpus_guard.errors import Infrastructure
 from corpus_guard.settings import Settings
-from corpus_guard.tracking.mlflow_runs import log_run, tracking_uri
+from corpus_guard.traceback.importers.mlflow_traces import tracking_uri
+from corpus_guard.tracking.mlflow_runs import log_run
 
 
 @pytest.fixture(autouse=True)

@@ -18,11 +18,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_ROWS: Final = {
-    "known": "known already",
-    "aside": "put aside (the log says why)",
-    "unmarked": "not marked as wrong",
-}
+_ROWS: Final = {"known": "known already", "aside": "put aside (the log says why)", "unmarked": "not marked as wrong"}
 LATE_WRITES = timedelta(days=3)  # a scheduled run looks back this far: exporting systems write late
 
 

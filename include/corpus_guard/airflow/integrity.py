@@ -65,11 +65,7 @@ def verify_corpus() -> str:
         gauge("integrity.deviations", len(verification.deviations))
         gauge("integrity.records", verification.records)
         if incident is None:
-            counts = {
-                "records": verification.records,
-                "vectors": verification.queried,
-                "events": verification.events,
-            }
+            counts = {"records": verification.records, "vectors": verification.queried, "events": verification.events}
             with deployment.ledger.write() as connection:
                 append_event(connection, "verified", "corpus", current_run_id(), **counts)
             write_note("The corpus holds: " + ", ".join(f"{count:,} {name}" for name, count in counts.items()))

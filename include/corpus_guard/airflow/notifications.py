@@ -47,12 +47,7 @@ FAILURE_REASONS = {
 def dag_defaults(**overrides: Any) -> dict[str, Any]:
     """Return the arguments of ``@dag`` that all DAGs here share."""
     task_defaults = {"owner": "corpus-guard", "retries": 2, "retry_delay": timedelta(seconds=30)}
-    return {
-        "catchup": False,
-        "default_args": task_defaults,
-        "on_failure_callback": notify_failure,
-        **overrides,
-    }
+    return {"catchup": False, "default_args": task_defaults, "on_failure_callback": notify_failure, **overrides}
 
 
 def run_deadline(hours: float) -> Any:

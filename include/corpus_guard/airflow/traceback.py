@@ -163,12 +163,7 @@ def withdraw_traced(planned: PlannedWithdrawal, answer: HumanAnswer) -> None:
     from corpus_guard.airflow.approval import WITHDRAW_TICKED
     from corpus_guard.deployment import Deployment
     from corpus_guard.traceback.proposals import divide_by_answer, list_proposals
-    from corpus_guard.traceback.withdrawal_plan import (
-        complete_withdrawal,
-        plan_withdrawal,
-        refuse_withdrawal,
-        withdraw,
-    )
+    from corpus_guard.traceback.withdrawal_plan import complete_withdrawal, plan_withdrawal, refuse_withdrawal, withdraw
 
     approver, run_id = responder_name(answer), current_run_id()
     chosen = list(answer.get("chosen_options") or ()) == [WITHDRAW_TICKED]

@@ -401,12 +401,7 @@ def _before_verb_of(text: str, stems: Iterable[tuple[int, str]]) -> frozenset[st
     return frozenset(stem for place, stem in stems if place < end)
 
 
-def _read_clause(
-    sentence: str,
-    clause: Clause,
-    values: tuple[Value, ...],
-    rarity: Rarity | None,
-) -> _Part:
+def _read_clause(sentence: str, clause: Clause, values: tuple[Value, ...], rarity: Rarity | None) -> _Part:
     inside = [
         (value, (value.span.start - clause.start, min(value.span.end, clause.end) - clause.start))
         for value in values

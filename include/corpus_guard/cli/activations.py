@@ -41,8 +41,7 @@ Limit = Annotated[int | None, typer.Option(min=1, help="Maximum number of questi
 Seed = Annotated[int, typer.Option(help="Random seed of sampling and of the weights.")]
 Epochs = Annotated[int | None, typer.Option(min=1, help="Training epochs of a network.")]
 Kept = Annotated[
-    Path | None,
-    typer.Option(help="Folder of recordings; existing ones are reused. Default: in CORPUS_GUARD_HOME."),
+    Path | None, typer.Option(help="Folder of recordings; existing ones are reused. Default: in CORPUS_GUARD_HOME.")
 ]
 
 
@@ -91,14 +90,9 @@ def evaluate(
         checkpoints = settings.home / "evaluation" / "probes"
         measure = build_tables if table else probe_comparison.compare_probes
         comparison = measure(read, seed=seed, epochs=epochs, kinds=kinds, checkpoints=checkpoints, progress=progress)
-    if to == Path("-"):
-        console.print_json(comparison.as_dict())
-    else:
+    if to != Path("-"):
         _show(comparison)
-        if to is not None:
-            with console.writing(to) as write:
-                write(console.as_json(comparison.as_dict(), indent=1) + "\n")
-            err.print(f"All figures: {visible(str(to))}", soft_wrap=True)
+    console.write_figures(comparison.as_dict(), to)
     if mlflow:
         testing = probe_comparison.split_recordings(read)[1]
         run = probe_tracking.log_comparison(settings, comparison, testing, {"seed": seed, "prompts": len(read)})
@@ -234,7 +228,7 @@ def _counts(rates: VoteRates) -> tuple[tuple[int, int], tuple[int, int]]:
 
 
 def _rate(hits: int, n: int) -> str:
-    from corpus_guard.tracking.measures import wilson_interval
+    from corpus_guard.screening.calibration import wilson_interval
 
     if not n:
         return "none"

@@ -147,8 +147,7 @@ def show(name: Name, as_json: Json = False) -> None:
         return
     out.print(f"[bold]{case.case_id}[/bold] {styled(case.state)}  {visible(case.title)}", soft_wrap=True)
     out.print(
-        f"Opened {format_time(case.opened_at)} UTC by {visible(case.opened_by)}: {visible(case.reason)}",
-        soft_wrap=True,
+        f"Opened {format_time(case.opened_at)} UTC by {visible(case.opened_by)}: {visible(case.reason)}", soft_wrap=True
     )
     for member in case.members:
         out.print(f"  {member.kind.value:<10} {visible(member.id)}")
@@ -358,7 +357,7 @@ def check(
     from corpus_guard.cli.proof import read_keys, show_steps
     from corpus_guard.exports.case_check import check_case
 
-    report = check_case(folder, [parsed for text in key for parsed in read_keys(text)])
+    report = check_case(folder, read_keys(key))
     if as_json:
         console.print_json(report.as_dict())
     else:

@@ -160,6 +160,16 @@ def progress(show: bool) -> Iterator[Callable[[str, int, int | None], None]]:
         yield show_step
 
 
+def write_figures(figures: Any, path: Path | None) -> None:
+    """Write figures as JSON to a file and name it, or to standard output if `path` is ``-``; None: nowhere."""
+    if path == Path("-"):
+        print_json(figures)
+    elif path is not None:
+        with writing(path) as write:
+            write(as_json(figures, indent=1) + "\n")
+        err.print(f"All figures: {visible(str(path))}", soft_wrap=True)
+
+
 @contextlib.contextmanager
 def writing(path: Path | None) -> Iterator[Callable[[str], object]]:
     """Write text to `path`, completely or not at all; to standard output if None."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +11,7 @@ import typer
 
 from corpus_guard.cli import console
 from corpus_guard.cli.console import err, out, visible
-from corpus_guard.cli.options import Json, ManyFiles
+from corpus_guard.cli.options import Attacks, HonestTexts, Json, JsonFile, LogToMlflow, ManyFiles, read_questions
 from corpus_guard.corpus.filterrag.kinds import ClassifierKind
 from corpus_guard.detectors.samples import Half
 from corpus_guard.domain import TrustLevel
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from corpus_guard.evaluation.contradictions.pairs import PairFigure
+    from corpus_guard.evaluation.drift import DriftRow
     from corpus_guard.evaluation.screening.evaluation import ScreeningEvaluation
     from corpus_guard.models import Models
     from corpus_guard.screening.checks.conflict import ConflictParams
@@ -33,11 +35,9 @@ app = typer.Typer(help="Measure the guard on labelled texts.", no_args_is_help=T
 
 @app.command("screening", cls=ManyFiles)
 def screening(
-    poison: Annotated[list[Path], typer.Option("--poison", help="JSONL with attacks; several files allowed.")],
-    clean: Annotated[list[Path], typer.Option("--clean", help="JSONL with honest texts; several files allowed.")],
-    to: Annotated[
-        Path | None, typer.Option("--json", help="Write all figures to this file; - means standard output.")
-    ] = None,
+    poison: Attacks,
+    clean: HonestTexts,
+    to: JsonFile = None,
     bank: Annotated[
         Path | None, typer.Option(help="File of further user questions, one per line, for the protocol bank.")
     ] = None,
@@ -66,9 +66,7 @@ def screening(
             "--prove-cascade", min=0, help="Number of clean texts to judge again with every chunk shown to the model."
         ),
     ] = 0,
-    mlflow: Annotated[
-        bool, typer.Option(help="Log the run to MLflow (MLFLOW_TRACKING_URI, else a file in CORPUS_GUARD_HOME).")
-    ] = True,
+    mlflow: LogToMlflow = True,
 ) -> None:
     """Measure how many attacks screening catches, and how many honest texts it holds back.
 
@@ -87,18 +85,13 @@ def screening(
     from corpus_guard.settings import load_settings
 
     settings = load_settings()
-    plan = ScreeningPlan(tuple(protocol or ArrivalProtocol), tuple(half or Half), sample, seed, _questions(bank))
+    plan = ScreeningPlan(tuple(protocol or ArrivalProtocol), tuple(half or Half), sample, seed, read_questions(bank))
     request = ScreeningRequest(tuple(poison), tuple(clean), plan, trust, own, timed, proved, tuple(check or ()))
     with console.progress(True) as progress:
         evaluation = evaluate_screening(settings, request, progress=progress)
-    if to == Path("-"):
-        console.print_json(evaluation.as_dict())
-    else:
+    if to != Path("-"):
         _show(evaluation)
-    if to is not None and to != Path("-"):
-        to.parent.mkdir(parents=True, exist_ok=True)
-        to.write_text(console.as_json(evaluation.as_dict(), indent=1) + "\n", encoding="utf-8")
-        err.print(f"All figures: {visible(str(to))}", soft_wrap=True)
+    console.write_figures(evaluation.as_dict(), to)
     if mlflow:  # last: what was found is told even where MLflow cannot be reached
         err.print(f"MLflow run {log_screening(settings, evaluation)} of {EXPERIMENT}", soft_wrap=True)
 
@@ -110,9 +103,7 @@ def evaluate_filter(
         Path,
         typer.Option("--test", help="Questions to measure on; with the same file, each gets half of its questions."),
     ],
-    to: Annotated[
-        Path | None, typer.Option("--json", help="Write all figures to this file; - means standard output.")
-    ] = None,
+    to: JsonFile = None,
     form: Annotated[AdversarialForm, typer.Option(help="How adversarial texts are written.")] = AdversarialForm.LED,
     kind: Annotated[ClassifierKind, typer.Option(help="Classifier.")] = ClassifierKind.XGBOOST,
     limit: Annotated[
@@ -174,8 +165,8 @@ def evaluate_filter(
         )
         figures["model"] = {"file": str(save_model), "sha256": experiment.fit(everything, kind).save(save_model)}
         err.print(f"Model: {visible(str(save_model))}, sha256 {figures['model']['sha256']}", soft_wrap=True)
+    console.write_figures(figures, to)
     if to == Path("-"):
-        console.print_json(figures)
         return
     sweep = {f"{system}, tau {tau}": rates for tau, both in figures["tau"].items() for system, rates in both.items()}
     sweep |= {f"filterrag, epsilon {epsilon}": rates for epsilon, rates in figures["epsilon"].items()}
@@ -190,9 +181,6 @@ def evaluate_filter(
         out.print("ASR and accuracy: answers of a model of 135 million parameters say little about larger ones.")
     for name, values in figures["classifier"].items():
         out.print(f"{name.replace('_', ' ')}: {values if isinstance(values, str) else _rate(values)}")
-    if to is not None:
-        to.write_text(console.as_json(figures, indent=1) + "\n", encoding="utf-8")
-        err.print(f"All figures: {visible(str(to))}")
 
 
 @app.command("claims", cls=ManyFiles)
@@ -400,14 +388,7 @@ def _show_pairs(title: str, figures: Sequence[PairFigure]) -> None:
 
 
 def _evaluate_honest(
-    paths: list[Path],
-    halves: list[Half],
-    params: ConflictParams,
-    seed: int,
-    *,
-    late: bool,
-    show: bool,
-    as_json: bool,
+    paths: list[Path], halves: list[Half], params: ConflictParams, seed: int, *, late: bool, show: bool, as_json: bool
 ) -> None:
     from corpus_guard.evaluation.contradictions.honest import measure_honest
 
@@ -478,13 +459,156 @@ def _show(evaluation: ScreeningEvaluation) -> None:
 _COLOURS = {"met": "[green]met[/green]", "missed": "[red]missed[/red]"}
 
 
-def _questions(path: Path | None) -> tuple[str, ...]:
-    if path is None:
-        return ()
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise Misuse(
-            f"--bank {path}: cannot be read ({type(error).__name__}); expected UTF-8 text with one question per line"
-        ) from None
-    return tuple(line.strip() for line in lines if line.strip())
+@app.command("drift", cls=ManyFiles)
+def drift(
+    poison: Attacks,
+    clean: HonestTexts,
+    texts: Annotated[int, typer.Option(min=8, help="Texts to look for, among five times as many others.")] = 400,
+    half: Annotated[
+        Half, typer.Option(help="Half to measure on; the parameters were tuned on the other.")
+    ] = Half.VALIDATION,
+    seed: Annotated[int, typer.Option(help="Random seed of the sample and of the edits.")] = 0,
+    to: JsonFile = None,
+) -> None:
+    """Measure how often an edited, reordered or re-chunked text is attributed to the right place, and how often to a wrong one.
+
+    Rows as in `guard evaluate screening`. A quarter of the texts is left out of the corpus; any attribution of these is false,
+    unless it is a sibling (another text on the same question, or with the same words). Intervals are 95 % Wilson intervals.
+
+    Example: `guard evaluate drift --poison targets.jsonl --clean passages.jsonl`
+    """
+    from corpus_guard.detectors.samples import read_samples
+    from corpus_guard.detectors.vector_cache import CachingModels
+    from corpus_guard.evaluation.drift import run_drift_experiment, select_texts
+    from corpus_guard.settings import load_settings
+
+    targets, others = select_texts(read_samples(poison, clean).samples, half, texts, seed)
+    with console.progress(to != Path("-")) as progress:
+        lines = run_drift_experiment(targets, others, CachingModels(load_settings()).embedder, seed, progress)
+    console.write_figures({"half": half.value, "seed": seed, "lines": [line.as_dict() for line in lines]}, to)
+    if to != Path("-"):
+        _show_drift(lines)
+
+
+def _show_drift(lines: Sequence[DriftRow]) -> None:
+    rows = [
+        (
+            line.edit.value,
+            f"{line.share:.0%}",
+            f"{line.n}",
+            _share(line.attributed, line.n),
+            f"{line.wrong}",
+            _share(line.false, line.absent),
+            f"{line.sibling}",
+        )
+        for line in lines
+    ]
+    columns = ("edit", "drift", "texts", "found", "wrong", "false of absent", "siblings")
+    out.print(console.table("Attribution under drift", columns, rows, right=columns[1:]))
+
+
+def _share(hits: int, n: int) -> str:
+    from corpus_guard.tracking.measures import CountedShare
+
+    share = CountedShare(hits, n)
+    low, high = share.interval
+    return f"{share.rate:.3f} ({low:.3f}–{high:.3f})"
+
+
+@app.command("watch")
+def watch(
+    seed: Annotated[list[int] | None, typer.Option(help="Random seed of a log; repeat for several.")] = None,
+    documents: Annotated[int, typer.Option(min=500, help="Honest documents.")] = 5_000,
+    retrievals: Annotated[int, typer.Option(min=10_000, help="Retrievals of four weeks.")] = 200_000,
+    planted: Annotated[int, typer.Option(min=2, help="Planted attacks, half of them hubs and half bursts.")] = 20,
+    as_json: Json = False,
+) -> None:
+    """Measure how many planted hubs and bursts the retrieval watch names, and how many honest documents.
+
+    The logs are generated: four weeks of honest traffic with glossaries, news, monitors and authors who try their pages. The
+    thresholds were set on the seeds 1 to 3; 11 and 12 were looked at while the watch was built. Takes 20 seconds a log.
+
+    Example: `guard evaluate watch --seed 21 --seed 22`
+    """
+    from corpus_guard.evaluation.watch_logs import generate_log, measure_watch
+
+    lines = {
+        number: measure_watch(generate_log(number, documents, retrievals, planted)) for number in seed or [21, 22, 23]
+    }
+    if as_json:
+        console.print_json(
+            [
+                {"seed": number, **asdict(line), "recall": line.recall, "false_alarm_rate": line.false_alarm_rate}
+                for number, line in lines.items()
+            ]
+        )
+        return
+    rows = [
+        (
+            str(number),
+            *(f"{line.alerted[kind]}/{line.planted[kind]}" for kind in ("hub", "burst", "group")),
+            f"{line.recall:.0%}",
+            f"{line.false_alarms} of {line.honest:,}",
+            f"{line.false_alarm_rate:.3%}",
+        )
+        for number, line in lines.items()
+    ]
+    columns = ("seed", "hubs", "bursts", "groups", "recall", "honest named", "a week")
+    out.print(console.table("Retrieval watch, generated logs", columns, rows, right=columns))
+
+
+@app.command("hubs", cls=ManyFiles)
+def hubs(
+    clean: HonestTexts,
+    questions: Annotated[
+        list[Path],
+        typer.Option("--questions", help="JSONL with questions (`question` or `query`); several files allowed."),
+    ],
+    planted: Annotated[int, typer.Option(min=1, help="Planted hubs of each kind; each takes 10 seconds or more.")] = 20,
+    served: Annotated[int, typer.Option(min=1_000, help="Honest texts that are served.")] = 5_000,
+    arriving: Annotated[int, typer.Option(min=1, help="Honest texts that arrive.")] = 1_000,
+    seed: Annotated[int, typer.Option(help="Random seed of all choices.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Measure how many planted hubs the check `hubness` names as they arrive, and how many honest texts.
+
+    The guard knows half of the questions, the attacker the other half and the embedder. Natural hubs are among the honest texts:
+    glossaries, questions and answers, lists of contents, lists of questions.
+
+    Example: `guard evaluate hubs --clean wiki.jsonl --questions nq.jsonl --planted 20`
+    """
+    from corpus_guard.detectors.samples import read_rows, read_samples
+    from corpus_guard.detectors.vector_cache import CachingModels
+    from corpus_guard.evaluation.hubs import measure_hubs
+    from corpus_guard.settings import load_settings
+
+    rows = [row for path in questions for _, row in read_rows(path)]
+    queries = [str(question) for row in rows if (question := row.get("question") or row.get("query"))]
+    texts = [sample.text for sample in read_samples((), clean).samples]
+    with console.progress(not as_json) as progress:
+        figures = measure_hubs(
+            CachingModels(load_settings()),
+            texts,
+            queries,
+            served=served,
+            arriving=arriving,
+            hubs=planted,
+            seed=seed,
+            progress=progress,
+        )
+    if as_json:
+        console.print_json({"seed": seed, "figures": [asdict(figure) for figure in figures]})
+        return
+    cells = [
+        (
+            figure.kind,
+            "attack" if figure.is_attack else "honest",
+            f"{figure.named} of {figure.texts}",
+            f"{figure.above_usual} of {figure.texts}",
+            f"{figure.median_share:.1%}",
+            f"{figure.effective_named} of {figure.effective}" if figure.is_attack else "",
+        )
+        for figure in figures
+    ]
+    columns = ("texts", "", "named", "above what is usual", "median share", "of those that work")
+    out.print(console.table("Hubs as they arrive", columns, cells, right=columns[2:]))

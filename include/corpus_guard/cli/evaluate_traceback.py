@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from corpus_guard.attacks.adaptive import AdaptiveAttack
 from corpus_guard.cli import console
 from corpus_guard.cli.console import err, out, visible
-from corpus_guard.cli.options import LogToMlflow
+from corpus_guard.cli.options import JsonFile, LogToMlflow
 from corpus_guard.detectors.planting import Attack, Planting, ReportForm
 from corpus_guard.detectors.samples import Half
 from corpus_guard.evaluation.traceback.evaluated_judges import EvaluatedJudge, Events
@@ -65,9 +65,7 @@ def traceback(
     judge: Annotated[EvaluatedJudge, typer.Option(help="Judge of the texts; llm uses CORPUS_GUARD_CHAT_URL.")] = (
         EvaluatedJudge.EMBEDDED
     ),
-    to: Annotated[
-        Path | None, typer.Option("--json", help="Write the figures to this file; - means standard output.")
-    ] = None,
+    to: JsonFile = None,
     verdicts: Annotated[
         Path | None, typer.Option(help="Write each judged text with label and score to this JSONL file.")
     ] = None,
@@ -75,8 +73,7 @@ def traceback(
         bool, typer.Option("--asr", help="Also ask the RAG model, before and after each defence: ASR and ACC (slow).")
     ] = False,
     defence: Annotated[
-        list[str] | None,
-        typer.Option(help="For --asr: only this defence (repeatable). Default: those of PTR and BTE."),
+        list[str] | None, typer.Option(help="For --asr: only this defence (repeatable). Default: those of PTR and BTE.")
     ] = None,
     half: MeasuredHalf = Half.WHOLE,
     limit: Annotated[
@@ -90,8 +87,7 @@ def traceback(
         float, typer.Option(min=0.0, max=1.0, help="Share of the words of planted texts that are misspelt.")
     ] = 0.0,
     ask: Annotated[
-        bool,
-        typer.Option("--ask", help="Ask the RAG model again when a verdict is in doubt, as `guard trace` does."),
+        bool, typer.Option("--ask", help="Ask the RAG model again when a verdict is in doubt, as `guard trace` does.")
     ] = False,
     form: Annotated[ReportForm, typer.Option(help="Form in which people report the wrong answer.")] = ReportForm.BARE,
     other_answers: Annotated[
@@ -146,26 +142,15 @@ def _play(
         with console.writing(verdicts) as write:
             for line in result.rows():
                 write(json.dumps(line) + "\n")
-    _written(to, result.as_dict())
+    console.write_figures(result.as_dict(), to)
     if to != Path("-"):
         _show(result)
     if mlflow:  # last: what was found is told even where MLflow cannot be reached
         err.print(f"MLflow run {log_traceback(settings, result)} of {EXPERIMENT}", soft_wrap=True)
 
 
-def _written(to: Path | None, values: Any) -> None:
-    if to is None:
-        return
-    if to == Path("-"):
-        console.print_json(values)
-        return
-    with console.writing(to) as write:
-        write(console.as_json(values, indent=1) + "\n")
-    err.print(f"All figures: {visible(str(to))}", soft_wrap=True)
-
-
 def _show(result: TracebackResult) -> None:
-    from corpus_guard.detectors.trace_figures import CountedShare
+    from corpus_guard.tracking.measures import CountedShare
 
     figures = result.figures
     planting = result.request.planting

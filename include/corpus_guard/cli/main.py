@@ -31,12 +31,9 @@ from corpus_guard.cli import (
     console,
     enhance,
     evaluate,
-    evaluate_drift,
-    evaluate_hubs,
     evaluate_orders,
     evaluate_ragforensics,
     evaluate_traceback,
-    evaluate_watch,
     expectations,
     export,
     exposure,
@@ -58,7 +55,7 @@ from corpus_guard.cli import (
 )
 from corpus_guard.cli import map as map_command
 from corpus_guard.cli.console import err, format_time, out, styled, visible
-from corpus_guard.cli.options import Json
+from corpus_guard.cli.options import FromSources, Json, read_questions
 from corpus_guard.deployment import Deployment, new_run_id
 from corpus_guard.domain import TrustLevel, Verdict, plural
 
@@ -87,15 +84,7 @@ for group, parts in {
     "export": (export,),
     "keys": (keys,),
     "witness": (witness,),
-    "evaluate": (
-        evaluate,
-        evaluate_traceback,
-        evaluate_ragforensics,
-        evaluate_drift,
-        evaluate_watch,
-        evaluate_hubs,
-        evaluate_orders,
-    ),
+    "evaluate": (evaluate, evaluate_traceback, evaluate_ragforensics, evaluate_orders),
     "train": (train,),
     "expectations": (expectations,),
     "checks": (checks,),
@@ -109,8 +98,6 @@ train.app.command("activations")(activations.train)
 app.add_typer(models_app, name="models")
 for top_level in (screening, claims, proof, purge, clean, map_command, exposure, watch):
     app.add_typer(top_level.app)
-
-SourceNames = Annotated[list[str] | None, typer.Option("--source", "-s", help="Only this source; repeat for several.")]
 
 
 def _print_version(requested: bool) -> None:
@@ -149,7 +136,7 @@ class ScreenFormat(StrEnum):
 
 @app.command()
 def refresh(
-    source: SourceNames = None,
+    source: FromSources = None,
     refetch: Annotated[
         bool, typer.Option("--refetch", help="Fetch all documents again, even those reported as unchanged.")
     ] = False,
@@ -263,7 +250,7 @@ def screen(
             trust=trust,
             against=against or (),
             one_by_one=one_by_one,
-            bank=_questions(bank) if bank else (),
+            bank=read_questions(bank),
             progress=progress,
             skipped=skipped,
         )
@@ -298,16 +285,6 @@ def _counted(
         if row.judgement.verdict is not Verdict.ACCEPT and len(held_names) < HELD_SHOWN:
             held_names.append(row.id)
         yield row
-
-
-def _questions(path: Path) -> list[str]:
-    try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise errors.Misuse(
-            f"--bank {path}: {error.__class__.__name__}; expected a UTF-8 text file with one question per line"
-        ) from error
-    return [line.strip() for line in lines if line.strip()]
 
 
 @app.command()

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from corpus_guard.errors import Misuse
+
 if TYPE_CHECKING:
     from corpus_guard.review.identities import Identities
     from corpus_guard.review.reviewer import Reviewer as ReviewerIdentity
@@ -33,6 +35,13 @@ Reporter = Annotated[
     typer.Option(help="Name of the person who reports.", default_factory=login_name, show_default="your login name"),
 ]
 Reason = Annotated[str, typer.Option("--reason", "-r", help="Reason; kept with the decision.")]
+PermanentReason = Annotated[
+    str, typer.Option("--reason", "-r", help="Reason; kept permanently, so do not quote the content.")
+]
+AfterPage = Annotated[str | None, typer.Option(help="Page token that the previous page printed.", metavar="PAGE")]
+FileFormat = Annotated[
+    str | None, typer.Option("--format", help="Format: csv, jsonl, langfuse or phoenix. Default: detected.")
+]
 OwnKey = Annotated[
     Path | None,
     typer.Option(
@@ -48,8 +57,7 @@ CorrectAnswer = Annotated[str | None, typer.Option(help="The right answer, if yo
 Attacks = Annotated[list[Path], typer.Option("--poison", help="JSONL with attacks; several files allowed.")]
 HonestTexts = Annotated[list[Path], typer.Option("--clean", help="JSONL with honest texts; several files allowed.")]
 HonestSentences = Annotated[
-    list[Path],
-    typer.Option("--honest", help="Folder, text file or JSONL with honest texts; several allowed."),
+    list[Path], typer.Option("--honest", help="Folder, text file or JSONL with honest texts; several allowed.")
 ]
 Translations = Annotated[
     list[Path] | None,
@@ -94,6 +102,23 @@ def reviewer_with_key(name: str, key: Path | None, identities: Identities) -> Re
     from corpus_guard.proof.log.key_files import read_private_key
 
     return identities.sign_in(read_private_key(key), login_name())
+
+
+def read_questions(path: Path | None) -> tuple[str, ...]:
+    """Return the questions of the file that ``--bank`` names; none without one.
+
+    Raises:
+        Misuse: it cannot be read.
+    """
+    if path is None:
+        return ()
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise Misuse(
+            f"--bank {path}: cannot be read ({type(error).__name__}); expected UTF-8 text with one question per line"
+        ) from error
+    return tuple(line.strip() for line in lines if line.strip())
 
 
 class ManyFiles(TyperCommand):

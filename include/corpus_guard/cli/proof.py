@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -220,8 +220,7 @@ def prove(
     chunk: Annotated[str | None, typer.Argument(help="Id of the chunk, from `guard search --json`.")] = None,
     output: Annotated[Path | None, typer.Option("--out", "-o", help="Output file. Default: standard output.")] = None,
     export: Annotated[
-        Path | None,
-        typer.Option(help="Folder to export the whole log, manifest, head and keys to.", metavar="FOLDER"),
+        Path | None, typer.Option(help="Folder to export the whole log, manifest, head and keys to.", metavar="FOLDER")
     ] = None,
 ) -> None:
     """Write a proof that a chunk is in the sealed corpus, for someone who trusts the key but not this machine.
@@ -272,7 +271,7 @@ def check_proof(
     """
     from corpus_guard.proof.checking import check_proof as run
 
-    report = run(path, [key_text for name in key for key_text in read_keys(name)], text.read_bytes() if text else None)
+    report = run(path, read_keys(key), text.read_bytes() if text else None)
     if as_json:
         console.print_json(report.as_dict())
     else:
@@ -288,8 +287,7 @@ def check_proof(
 def check_attestation(
     path: Annotated[Path, typer.Argument(help="File that `guard export attestation` wrote.", metavar="FILE")],
     key: Annotated[
-        list[str],
-        typer.Option("--key", "-k", help="Trusted key, or a file with one key per line.", metavar="KEY"),
+        list[str], typer.Option("--key", "-k", help="Trusted key, or a file with one key per line.", metavar="KEY")
     ],
     content: Annotated[Path | None, typer.Option(help="File with the bytes of the document.")] = None,
     as_json: Json = False,
@@ -300,8 +298,7 @@ def check_attestation(
     """
     from corpus_guard.proof.attestation import check_attestation as run
 
-    keys = [key_text for name in key for key_text in read_keys(name)]
-    statement = run(path.read_bytes(), keys, content.read_bytes() if content else None)
+    statement = run(path.read_bytes(), read_keys(key), content.read_bytes() if content else None)
     if as_json:
         console.print_json(statement)
         return
@@ -326,12 +323,16 @@ def _conclusion(holds: bool, facts: Any) -> str:
     return f"[green]It holds[/green] as of the seal of {format_time(facts['sealed_at'])} UTC; newer seals may say otherwise."
 
 
-def read_keys(name: str) -> list[VerifierKey]:
-    """Return the keys that an option names: one key, or those of a file.
+def read_keys(names: Iterable[str]) -> list[VerifierKey]:
+    """Return the keys that options name, each one key or the keys of a file.
 
     Raises:
         Misuse: there is no such file, or it is empty.
     """
+    return [key for name in names for key in _read_keys(name)]
+
+
+def _read_keys(name: str) -> list[VerifierKey]:
     from corpus_guard.proof.log.note import VerifierKey
 
     path = Path(name)

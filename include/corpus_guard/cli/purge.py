@@ -10,7 +10,7 @@ from corpus_guard import errors
 from corpus_guard.cli import console
 from corpus_guard.cli.ask_again import traces_to_ask
 from corpus_guard.cli.console import err, out, visible
-from corpus_guard.cli.options import Json, Reviewer
+from corpus_guard.cli.options import Json, PermanentReason, Reviewer
 from corpus_guard.deployment import Deployment, new_run_id
 from corpus_guard.domain import plural
 from corpus_guard.ledger.states import Purpose
@@ -35,9 +35,7 @@ def purge(
     document: Annotated[Several, typer.Option(help="Document: URI, source/URI or id.")] = None,
     source: Annotated[Several, typer.Option(help="Everything from this source.")] = None,
     hash_: Annotated[Several, typer.Option("--hash", help="SHA-256 of raw bytes, of a text or of a chunk.")] = None,
-    reason: Annotated[
-        str, typer.Option("--reason", "-r", help="Reason; kept permanently, so do not quote the content.")
-    ] = "",
+    reason: PermanentReason = "",
     yes: Annotated[
         bool, typer.Option("--yes", help="Execute. Without it, the command only shows what would be removed.")
     ] = False,

@@ -15,14 +15,7 @@ from rich.panel import Panel
 from corpus_guard import errors
 from corpus_guard.cli import console
 from corpus_guard.cli.console import SEVERITY_STYLE, format_time, out, styled, visible
-from corpus_guard.cli.options import (
-    FromSource,
-    Json,
-    OwnKey,
-    Reason,
-    Reviewer,
-    reviewer_with_key,
-)
+from corpus_guard.cli.options import AfterPage, FromSource, Json, OwnKey, Reason, Reviewer, reviewer_with_key
 from corpus_guard.deployment import Deployment
 from corpus_guard.domain import plural
 
@@ -72,9 +65,7 @@ def list_(
     ] = False,
     sort: Annotated[str, typer.Option(help="Sort by risk, age or source.")] = "risk",
     limit: Annotated[int, typer.Option(min=1, max=200, help="Maximum number of rows.")] = 50,
-    after: Annotated[
-        str | None, typer.Option(help="Page token that the previous page printed.", metavar="PAGE")
-    ] = None,
+    after: AfterPage = None,
     as_json: Json = False,
 ) -> None:
     """List the quarantine, highest risk first.

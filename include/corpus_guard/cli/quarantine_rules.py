@@ -11,6 +11,7 @@ import typer
 from corpus_guard.cli import console
 from corpus_guard.cli.console import format_time, out, styled, visible
 from corpus_guard.cli.options import (
+    AfterPage,
     FromSource,
     Json,
     OwnKey,
@@ -39,9 +40,7 @@ def history(
         str | None, typer.Option(help="Only this kind: release, reject, escalate, undo, mute, confirm or lift.")
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=500, help="Maximum number of rows.")] = 50,
-    after: Annotated[
-        str | None, typer.Option(help="Page token that the previous page printed.", metavar="PAGE")
-    ] = None,
+    after: AfterPage = None,
     as_json: Json = False,
 ) -> None:
     """List all decisions and other review actions, newest first.

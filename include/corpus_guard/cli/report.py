@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -13,9 +12,9 @@ from rich.panel import Panel
 from corpus_guard import errors
 from corpus_guard.cli import console
 from corpus_guard.cli.console import format_time, out, styled, visible
-from corpus_guard.cli.options import CorrectAnswer, Json, MaxRows, Reporter
+from corpus_guard.cli.options import CorrectAnswer, FileFormat, Json, MaxRows, Reporter
 from corpus_guard.deployment import Deployment, new_run_id
-from corpus_guard.domain import plural
+from corpus_guard.domain import json_ready, plural
 from corpus_guard.ledger.states import REPORT_STATES
 
 REASONS_SHOWN = 10  # kinds of rows put aside; the file has each row
@@ -79,9 +78,7 @@ def add(
 @app.command("import")
 def import_(
     source: Annotated[str, typer.Argument(help="File, pattern, fsspec URL, or mlflow:EXPERIMENT.", metavar="SOURCE")],
-    file_format: Annotated[
-        str | None, typer.Option("--format", help="Format: csv, jsonl, langfuse or phoenix. Default: detected.")
-    ] = None,
+    file_format: FileFormat = None,
     since: Annotated[str | None, typer.Option(help="Only reports from this time on, such as 2026-03-01.")] = None,
     until: Annotated[str | None, typer.Option(help="Only reports before this time.")] = None,
     mark: Annotated[
@@ -184,7 +181,7 @@ def show(report: Name, as_json: Json = False) -> None:
         stored = find_report(deployment.ledger, report)
         filed = list_filings(deployment.ledger, stored.report_id)
     if as_json:
-        console.print_json({**stored.as_dict(), "filed": [_jsonable(filing) for filing in filed]})
+        console.print_json({**stored.as_dict(), "filed": json_ready(filed)})
         return
     out.print(
         f"[bold]{stored.report_id}[/bold] {styled(stored.state, STYLES)}, weight {stored.weight:.2f}, "
@@ -242,7 +239,3 @@ def parse_moment(option: str, text: str | None) -> datetime | None:
         return parse_time(text)
     except errors.HostileInput as error:
         raise errors.Misuse(f"{option}: {error}") from error
-
-
-def _jsonable(row: Mapping[str, object]) -> dict[str, object]:
-    return {key: value.isoformat() if isinstance(value, datetime) else value for key, value in row.items()}

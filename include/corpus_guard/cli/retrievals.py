@@ -9,7 +9,7 @@ import typer
 from corpus_guard import errors
 from corpus_guard.cli import console
 from corpus_guard.cli.console import err, out, visible
-from corpus_guard.cli.options import Json
+from corpus_guard.cli.options import FileFormat, Json
 from corpus_guard.deployment import Deployment
 from corpus_guard.domain import plural
 
@@ -24,9 +24,7 @@ def _group() -> None:
 @app.command("import")
 def import_(
     source: Annotated[str, typer.Argument(help="File, pattern or fsspec URL.", metavar="SOURCE")],
-    file_format: Annotated[
-        str | None, typer.Option("--format", help="Format: csv, jsonl, langfuse or phoenix. Default: detected.")
-    ] = None,
+    file_format: FileFormat = None,
     as_json: Json = False,
 ) -> None:
     """Import retrievals that other applications logged: JSON Lines, exports of Langfuse or Phoenix, spans.

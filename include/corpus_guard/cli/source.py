@@ -22,10 +22,7 @@ if TYPE_CHECKING:
     from corpus_guard.intake.sources import Source
     from corpus_guard.pipeline.preview import Preview
 
-app = typer.Typer(
-    help="List sources, preview one before it is enabled, declare one.",
-    no_args_is_help=True,
-)
+app = typer.Typer(help="List sources, preview one before it is enabled, declare one.", no_args_is_help=True)
 log = logging.getLogger(__name__)
 
 FINDINGS_SHOWN = 3  # findings of a document in the table; --json has all

@@ -14,7 +14,16 @@ from corpus_guard import errors
 from corpus_guard.cli import console
 from corpus_guard.cli.ask_again import newest_traces
 from corpus_guard.cli.console import err, format_time, out, styled, visible
-from corpus_guard.cli.options import CorrectAnswer, Json, MaxRows, OwnKey, Reporter, Reviewer, reviewer_with_key
+from corpus_guard.cli.options import (
+    CorrectAnswer,
+    Json,
+    MaxRows,
+    OwnKey,
+    PermanentReason,
+    Reporter,
+    Reviewer,
+    reviewer_with_key,
+)
 from corpus_guard.deployment import Deployment, new_run_id
 from corpus_guard.domain import plural
 from corpus_guard.ledger.states import Purpose
@@ -108,12 +117,14 @@ def follow(
 
     Example: `guard trace --query "How deep can the OX-12 go?" --output "1200 metres"`
     """
+    from corpus_guard.settings import load_settings
     from corpus_guard.traceback.records import read_carrying_sentences
 
     if sum((report is not None, bool(query or output), every)) != 1:
         raise errors.Misuse("give exactly one of: the id of a report, --query with --output, or --open")
     when = _parse_moment(as_of)
-    with Deployment(_settings(judge)) as deployment, console.progress(not as_json) as progress:
+    settings = load_settings(judge=judge.value) if judge else load_settings()
+    with Deployment(settings) as deployment, console.progress(not as_json) as progress:
         run_id = new_run_id("trace")
         complaints = _complaints(deployment, run_id, report, query, output, correct, reporter, keep)
         traces = _trace(deployment, run_id, complaints, k, when, progress)
@@ -173,9 +184,7 @@ def withdraw(
     name: TraceName,
     by: Reviewer,
     document: Documents = None,
-    reason: Annotated[
-        str, typer.Option("--reason", "-r", help="Reason; kept permanently, so do not quote the content.")
-    ] = "",
+    reason: PermanentReason = "",
     refuse: Annotated[
         bool,
         typer.Option("--refuse", help="Keep the documents in service; the same report does not accuse them again."),
@@ -253,9 +262,7 @@ def restore(
         typer.Argument(help="Id of the trace whose withdrawal is taken back, or a prefix of it.", metavar="[TRACE]"),
     ] = None,
     document: Documents = None,
-    reason: Annotated[
-        str, typer.Option("--reason", "-r", help="Reason; kept permanently, so do not quote the content.")
-    ] = "",
+    reason: PermanentReason = "",
     key: OwnKey = None,
     yes: Annotated[
         bool, typer.Option("--yes", help="Execute. Without it, the command only lists what can be restored.")
@@ -401,13 +408,6 @@ def _say_still_wrong(result: Mapping[str, Any]) -> None:
         err.print(
             "[yellow]still wrong[/yellow]: the RAG model still gives the reported answer; check what it retrieves now"
         )
-
-
-def _settings(judge: JudgeName | None) -> Any:
-
-    from corpus_guard.settings import load_settings
-
-    return load_settings(**({"judge": judge.value} if judge else {}))
 
 
 def _complaints(

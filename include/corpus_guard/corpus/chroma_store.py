@@ -179,9 +179,7 @@ class ChromaStore(Store):
     def _nearest_chunks(self, collection: str, vectors: NDArray[np.float32], count: int) -> Iterator[list[NearChunk]]:
         with self._translated_errors():
             answer = self._existing(collection).query(
-                query_embeddings=list(vectors),
-                n_results=count,
-                include=["documents", "metadatas", "distances"],
+                query_embeddings=list(vectors), n_results=count, include=["documents", "metadatas", "distances"]
             )
         for columns in zip(answer["ids"], answer["documents"], answer["metadatas"], answer["distances"], strict=True):
             yield [

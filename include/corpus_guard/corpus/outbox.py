@@ -103,12 +103,7 @@ def _pending(ledger: Ledger, last: Row | None) -> Sequence[Row]:
     order = (publications.c.vectors, publications.c.version_id, publications.c.chunk_id, publications.c.collection)
     statement = (
         sa.select(
-            publications.c.chunk_id,
-            publications.c.collection,
-            publications.c.doc_id,
-            publications.c.version_id,
-            publications.c.vectors,
-            publications.c.model,
+            *publications.c["chunk_id", "collection", "doc_id", "version_id", "vectors", "model"],
             versions.c.batch,
             versions.c.state,
         )
@@ -162,10 +157,7 @@ def _claim_neighbours(
         return ()
     statement = (
         sa.select(
-            publications.c.chunk_id,
-            publications.c.vector_sha256,
-            publications.c.metadata_sha256,
-            chunks.c.text_sha256,
+            publications.c.chunk_id, publications.c.vector_sha256, publications.c.metadata_sha256, chunks.c.text_sha256
         )
         .join(chunks, chunks.c.chunk_id == publications.c.chunk_id)
         .where(publications.c.collection == collection, publications.c.state == PublicationState.PUBLISHED)

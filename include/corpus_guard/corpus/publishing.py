@@ -230,8 +230,7 @@ def _move_targets(connection: sa.Connection, served: Sequence[Version]) -> None:
                 documents.c.target_fetched_at <= sa.bindparam("fetched", type_=UtcDateTime),
             ),
             sa.or_(
-                documents.c.retired_at.is_(None),
-                documents.c.retired_at <= sa.bindparam("fetched", type_=UtcDateTime),
+                documents.c.retired_at.is_(None), documents.c.retired_at <= sa.bindparam("fetched", type_=UtcDateTime)
             ),
         )
         .values(target_version=sa.bindparam("version"), target_fetched_at=sa.bindparam("fetched"), retired_at=None),
@@ -290,10 +289,7 @@ def _retire_pending(
 
 
 def stop_serving(
-    connection: sa.Connection,
-    run_id: str,
-    refused: Iterable[tuple[str, str]],
-    collection: Callable[[TrustLevel], str],
+    connection: sa.Connection, run_id: str, refused: Iterable[tuple[str, str]], collection: Callable[[TrustLevel], str]
 ) -> None:
     """Stop serving refused versions, and what lies in the collection of a former trust level of their source.
 
@@ -323,8 +319,7 @@ def stop_serving(
                 sa.or_(
                     sa.and_(publications.c.state.in_(LIVE_STATES), publications.c.version_id == version_id),
                     sa.and_(
-                        publications.c.state == PublicationState.PENDING,
-                        publications.c.collection != collection(trust),
+                        publications.c.state == PublicationState.PENDING, publications.c.collection != collection(trust)
                     ),
                 ),
             )

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from corpus_guard.domain import digest
+from corpus_guard.domain import digest, to_storable
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
@@ -184,7 +184,7 @@ class RetrievalLog:
             if answer is not None and self._key is None:
                 of_this = retrievals.c.retrieval_id == retrieval_id
                 connection.execute(
-                    retrievals.update().where(of_this).values(answer=_storable(answer, MAX_ANSWER_CHARS))
+                    retrievals.update().where(of_this).values(answer=to_storable(answer, MAX_ANSWER_CHARS))
                 )
 
     def _insert(self, connection: sa.Connection, records: Sequence[LoggedRetrieval]) -> Sequence[int]:
@@ -210,7 +210,7 @@ class RetrievalLog:
                 "origin": record.origin,
                 "record_key": record.record_key,
                 "user_id": _name(record.user_id) if record.user_id else None,
-                "answer": None if record.answer is None or self._key else _storable(record.answer, MAX_ANSWER_CHARS),
+                "answer": None if record.answer is None or self._key else to_storable(record.answer, MAX_ANSWER_CHARS),
             }
             for key, record, chunks in zip(keys, records, served, strict=True)
         ]
@@ -266,7 +266,15 @@ def _count_queries(
     rows: dict[str, dict[str, Any]] = {}
     for key, text, at, sketch in zip(keys, texts, times, sketches, strict=True):
         row = rows.setdefault(
-            key, {"key": key, "text": _storable(text), "added": 0, "first": at, "last": at, "sketch": sketch}
+            key,
+            {
+                "key": key,
+                "text": to_storable(text, MAX_QUERY_CHARS),
+                "added": 0,
+                "first": at,
+                "last": at,
+                "sketch": sketch,
+            },
         )
         row.update(
             added=row["added"] + 1,
@@ -312,7 +320,7 @@ def _distinct(chunks: Sequence[LoggedChunk]) -> dict[str, LoggedChunk]:
 
 
 def _normalised(text: str) -> str:
-    folded = unicodedata.normalize("NFKC", _storable(text)).casefold()
+    folded = unicodedata.normalize("NFKC", to_storable(text, MAX_QUERY_CHARS)).casefold()
     return " ".join(folded.split()).rstrip(" .?!")
 
 
@@ -324,9 +332,4 @@ def _bounded(records: Sequence[Mapping[str, object]]) -> list[dict[str, object]]
 
 
 def _name(text: str) -> str:
-    return _storable(text, MAX_NAME_CHARS)
-
-
-def _storable(text: str, length: int = MAX_QUERY_CHARS) -> str:
-    # PostgreSQL refuses NUL, and UTF-8 lone surrogates.
-    return text[:length].encode("utf-8", "replace").decode().replace("\x00", "�")
+    return to_storable(text, MAX_NAME_CHARS)

@@ -26,11 +26,7 @@ CHUNKS_PER_BATCH = 2_048  # enough to sort by length, few enough for constant me
 
 
 def embed_chunks(
-    storage: Storage,
-    models: Models,
-    folder: str,
-    chunks: Sequence[tuple[str, str]],
-    progress: Progress = no_progress,
+    storage: Storage, models: Models, folder: str, chunks: Sequence[tuple[str, str]], progress: Progress = no_progress
 ) -> tuple[str, str]:
     """Embed (chunk id, text) pairs, unless their vectors exist and can be read.
 

@@ -51,12 +51,7 @@ class AttackSimulation:
     """Poisoned corpora of one evaluation."""
 
     def __init__(
-        self,
-        models: Models,
-        vectors: TextVectors,
-        store: Store,
-        questions: TargetQuestions,
-        progress: Progress,
+        self, models: Models, vectors: TextVectors, store: Store, questions: TargetQuestions, progress: Progress
     ) -> None:
         self.models, self._vectors = models, vectors
         self._store, self._targets, self._progress = store, questions.targets, progress

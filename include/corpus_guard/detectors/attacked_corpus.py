@@ -110,12 +110,7 @@ class AttackedCorpus:
 
 
 def fill_collection(
-    store: Store,
-    name: str,
-    texts: Iterable[str],
-    vectors: TextVectors,
-    model: str,
-    progress: Progress = no_progress,
+    store: Store, name: str, texts: Iterable[str], vectors: TextVectors, model: str, progress: Progress = no_progress
 ) -> AttackedCorpus:
     """Fill a new collection with texts.
 

@@ -17,17 +17,18 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from corpus_guard.detectors.probe_prompts import is_tested
 from corpus_guard.detectors.samples import question_key
 from corpus_guard.detectors.target_questions import TargetQuestion, read_targets
-from corpus_guard.detectors.trace_figures import CountedShare
+from corpus_guard.domain import JsonRecord
 from corpus_guard.errors import NotEnough
 from corpus_guard.models.champion import SETTING_NAMES, Detector, store_detector
 from corpus_guard.tracking import model_registry
+from corpus_guard.tracking.measures import CountedShare
 from corpus_guard.tracking.mlflow_runs import log_run
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class ComparedFigure:
 
 
 @dataclass(frozen=True, slots=True)
-class DetectorCandidate:
+class DetectorCandidate(JsonRecord):
     """Registered candidate, with everything that a person needs to approve it."""
 
     detector: str
@@ -76,10 +77,6 @@ class DetectorCandidate:
     summary: str  # for the approver: training data, and both figures with counts
     better: bool  # than the detector in use
     figures: Mapping[str, float]
-
-    def as_dict(self) -> dict[str, object]:
-        """Return the candidate for JSON."""
-        return {**asdict(self), "figures": dict(self.figures)}
 
 
 def is_better(figures: Sequence[ComparedFigure]) -> bool:

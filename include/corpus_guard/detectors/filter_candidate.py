@@ -31,10 +31,10 @@ from corpus_guard.detectors.candidates import (
 from corpus_guard.detectors.filter_training import TEXTS_PER_KIND, FilterQuestion, FilterTrainer, foreign_questions
 from corpus_guard.detectors.readings import ReadingCache
 from corpus_guard.detectors.target_questions import TargetQuestion
-from corpus_guard.detectors.trace_figures import CountedShare
 from corpus_guard.domain import Progress, no_progress
 from corpus_guard.errors import Inconsistent, Misuse
 from corpus_guard.models.champion import Detector
+from corpus_guard.tracking.measures import CountedShare
 
 if TYPE_CHECKING:
     from corpus_guard.batches import Storage

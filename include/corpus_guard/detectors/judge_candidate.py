@@ -28,12 +28,13 @@ from corpus_guard.detectors.candidates import (
 from corpus_guard.detectors.judge_training import honest_lookalikes, train_judge
 from corpus_guard.detectors.planting import Attack, Planting, ReportForm
 from corpus_guard.detectors.target_questions import TargetQuestion, TargetQuestions
-from corpus_guard.detectors.trace_figures import CountedShare, TraceFigures, count_figures
+from corpus_guard.detectors.trace_figures import TraceFigures, count_figures
 from corpus_guard.domain import Progress, no_progress
 from corpus_guard.errors import Inconsistent, Misuse
 from corpus_guard.models.champion import Detector
 from corpus_guard.traceback.judge_selection import create_judge
 from corpus_guard.traceback.judges.embedded import EmbeddedJudge
+from corpus_guard.tracking.measures import CountedShare
 
 if TYPE_CHECKING:
     from corpus_guard.batches import Storage

@@ -236,11 +236,7 @@ def _evidence(collector: EvidenceCollector, scene: TrainingScene) -> tuple[NDArr
 
 
 def build_scenes(
-    models: Models,
-    targets: Sequence[TargetQuestion],
-    background: Sequence[str],
-    rng: random.Random,
-    progress: Progress,
+    models: Models, targets: Sequence[TargetQuestion], background: Sequence[str], rng: random.Random, progress: Progress
 ) -> Iterator[TrainingScene]:
     """Yield the scenes of a training; see the module for what they hold."""
     vectors = TextVectors(models.word_embedder)
@@ -364,12 +360,7 @@ def _drop_words(question: str, rng: random.Random) -> str:
 
 
 def _simulate_loop(
-    query: str,
-    honest: Sequence[str],
-    planted: Sequence[str],
-    vectors: TextVectors,
-    rng: random.Random,
-    strays: int,
+    query: str, honest: Sequence[str], planted: Sequence[str], vectors: TextVectors, rng: random.Random, strays: int
 ) -> tuple[tuple[tuple[RetrievedText, bool], ...], ...]:
     """Simulate the loop of a judge that knows the truth and errs now and then.
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from corpus_guard.detectors import probe_comparison, probe_tracking
 from corpus_guard.detectors.candidates import setting_note
 from corpus_guard.detectors.probe_prompts import build_prompts
+from corpus_guard.domain import JsonRecord
 from corpus_guard.errors import Inconsistent, Misuse, NotEnough, SettingsError
 from corpus_guard.models.champion import Detector
 from corpus_guard.traceback.activations.champion import find_promoted_probe, save_candidate
@@ -29,7 +30,7 @@ CHECKPOINTS_PATH: Final = ("evaluation", "probes")
 
 
 @dataclass(frozen=True, slots=True)
-class ProbeCandidate:
+class ProbeCandidate(JsonRecord):
     """Registered probe, with everything that a person needs to approve it."""
 
     digest: str
@@ -59,12 +60,7 @@ class ProbeCandidate:
 
     def as_dict(self) -> dict[str, object]:
         """Return the candidate for JSON."""
-        return {
-            **asdict(self),
-            "shortfalls": list(self.shortfalls),
-            "figures": dict(self.figures),
-            "summary": self.summary,
-        }
+        return {**JsonRecord.as_dict(self), "summary": self.summary}
 
 
 def train_probe_candidate(

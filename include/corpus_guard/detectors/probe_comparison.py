@@ -30,7 +30,7 @@ from corpus_guard.detectors.probe_measures import (
 )
 from corpus_guard.detectors.probe_prompts import is_tested
 from corpus_guard.detectors.probe_training import EPOCHS, ProbeTrainingPlan, TrainedProbe, train_probe
-from corpus_guard.domain import Progress, no_progress
+from corpus_guard.domain import JsonRecord, Progress, no_progress
 from corpus_guard.errors import Misuse
 from corpus_guard.traceback.activations.probe import TENSOR_NAMES, Probe, parse_probe
 from corpus_guard.traceback.activations.recording import AnswerKind, Recording, Recordings
@@ -43,22 +43,13 @@ TIMED_SAMPLES: Final = 50
 
 
 @dataclass(frozen=True)
-class ProbeRates:
+class ProbeRates(JsonRecord):
     """Votes of a probe on a set of recordings."""
 
     questions: int
     forced: VoteRates  # every vote by its sign, as the paper counts
     sure: VoteRates  # the sure votes
     auc: float | None  # None: one class only
-
-    def as_dict(self) -> dict[str, object]:
-        """Return the rates for JSON."""
-        return {
-            "questions": self.questions,
-            "forced": self.forced.as_dict(),
-            "sure": self.sure.as_dict(),
-            "auc": self.auc,
-        }
 
 
 @dataclass(frozen=True)
@@ -133,10 +124,7 @@ def _rank(probe: Probe) -> tuple[bool, float]:
 
 def split_recordings(recordings: Recordings) -> tuple[Recordings, Recordings]:
     """Return the recordings to train on and those to test on; no question is in both."""
-    return (
-        recordings.select(lambda row: not is_tested(row.key)),
-        recordings.select(lambda row: is_tested(row.key)),
-    )
+    return (recordings.select(lambda row: not is_tested(row.key)), recordings.select(lambda row: is_tested(row.key)))
 
 
 def compare_probes(
@@ -188,13 +176,7 @@ def compare_probes(
         milliseconds[kind] = _milliseconds(probe, labelled)
         controls[kind] = _random_label_control(training, testing, plan, progress)
     return ProbeComparison(
-        _count_answers(recordings),
-        tuple(cells),
-        single_feature_auc(testing),
-        controls,
-        milliseconds,
-        costs,
-        trained,
+        _count_answers(recordings), tuple(cells), single_feature_auc(testing), controls, milliseconds, costs, trained
     )
 
 

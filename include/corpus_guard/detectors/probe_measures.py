@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpus_guard.errors import Misuse
+from corpus_guard.screening.calibration import wilson_interval
 from corpus_guard.traceback.activations.probe import NEVER_SURE, Probe
 from corpus_guard.traceback.activations.recording import AnswerKind, Recordings
-from corpus_guard.tracking.measures import area_under_curve, wilson_interval
+from corpus_guard.tracking.measures import area_under_curve
 
 MAX_ERROR_SHARE: Final = 0.02  # of the sure votes of a class in the calibration
 MIN_SURE_SHARE: Final = 0.2  # of all votes in the calibration, or no threshold holds

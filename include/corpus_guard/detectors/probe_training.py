@@ -131,10 +131,7 @@ def add_support_set(probe: Probe, learned: Recordings, calibration: Recordings, 
         Misuse: `size` leaves a class without samples.
     """
     chosen = draw_support(learned.poisoned, size, seed)
-    support = {
-        "support": probe.embed(learned.states[chosen]),
-        "poisoned": learned.poisoned[chosen].astype(np.float32),
-    }
+    support = {"support": probe.embed(learned.states[chosen]), "poisoned": learned.poisoned[chosen].astype(np.float32)}
     supported = replace(probe, centre=0.0, threshold=NEVER_SURE, tensors={**probe.tensors, **support})
     if not len(calibration):
         return supported

@@ -128,8 +128,7 @@ def _train_once(
     passes = range(recipe.epochs * run, recipe.epochs * (run + 1))
     batches = [rows for number in passes for rows in _batches(lengths, recipe.batch, seed, number)]
     schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimizer,
-        lambda step: min(1.0, (step + 1) / (WARM_UP * len(batches))) * max(0.0, 1 - step / len(batches)),
+        optimizer, lambda step: min(1.0, (step + 1) / (WARM_UP * len(batches))) * max(0.0, 1 - step / len(batches))
     )
     for done, rows in enumerate(batches):
         progress(

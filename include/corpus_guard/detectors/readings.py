@@ -38,10 +38,7 @@ class ReadingCache:
                     continue  # the last line of a killed run; that pair is read again
 
     def read(
-        self,
-        extractor: FeatureExtractor,
-        pairs: Sequence[tuple[str, str]],
-        progress: Progress = no_progress,
+        self, extractor: FeatureExtractor, pairs: Sequence[tuple[str, str]], progress: Progress = no_progress
     ) -> list[Reading]:
         """Return the readings of (question, text) pairs; new ones are made and stored.
 

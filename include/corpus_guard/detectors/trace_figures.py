@@ -20,42 +20,7 @@ from dataclasses import dataclass
 from corpus_guard.detectors.traced_questions import TracedQuestion, accused_ids
 from corpus_guard.ledger.states import Label, TraceOutcome
 from corpus_guard.traceback.loop import StopReason
-from corpus_guard.tracking.measures import wilson_interval
-
-
-@dataclass(frozen=True, slots=True)
-class CountedShare:
-    """Share as two counts."""
-
-    hits: int
-    n: int
-
-    @property
-    def rate(self) -> float:
-        """Return the share, 0..1; 0 for no cases."""
-        return self.hits / self.n if self.n else 0.0
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """Return the 95 % Wilson interval."""
-        return wilson_interval(self.hits, self.n)
-
-    @property
-    def percent(self) -> str:
-        """Return a text like ``98.0 [96.1, 99.0]``, in per cent; empty for no cases."""
-        low, high = self.interval
-        return f"{100 * self.rate:.1f} [{100 * low:.1f}, {100 * high:.1f}]" if self.n else ""
-
-    def as_dict(self) -> dict[str, float]:
-        """Return counts, rate and interval for JSON."""
-        low, high = self.interval
-        return {
-            "hits": self.hits,
-            "n": self.n,
-            "rate": round(self.rate, 5),
-            "low": round(low, 5),
-            "high": round(high, 5),
-        }
+from corpus_guard.tracking.measures import CountedShare
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +80,7 @@ class TraceFigures:
             "outcomes": {outcome.value: self.outcomes[outcome] for outcome in TraceOutcome},
             "seconds_per_suspect": self.judge_seconds / self.judged if self.judged else 0.0,
             "embedding_seconds_per_suspect": self.embedding_seconds / self.judged if self.judged else 0.0,
-            "honest_reports": {
-                "reports": self.queries if honest else 0,
-                "accused": self.accusing if honest else 0,
-            },
+            "honest_reports": {"reports": self.queries if honest else 0, "accused": self.accusing if honest else 0},
             "counts": {
                 "tp": self.labels[True, Label.POISONED],
                 "fp": self.labels[False, Label.POISONED],

@@ -36,7 +36,7 @@ from corpus_guard.errors import Misuse
 from corpus_guard.models import TextEmbedder
 from corpus_guard.traceback.attribution import attribute, find_candidates, split_into_probes
 from corpus_guard.traceback.retrieval import InMemoryCorpus, RetrievedText
-from corpus_guard.tracking.measures import wilson_interval
+from corpus_guard.tracking.measures import CountedShare
 
 SHARES = (0.0, 0.3, 0.5)
 """Drift: share of the words that were edited."""
@@ -69,23 +69,19 @@ class DriftRow:
 
     def as_dict(self) -> dict[str, object]:
         """Return counts, rates and intervals for JSON."""
-        low, high = wilson_interval(self.attributed, self.n)
-        false_low, false_high = wilson_interval(self.false, self.absent)
+        right = CountedShare(self.attributed, self.n).as_dict(digits=4)
+        false = CountedShare(self.false, self.absent).as_dict(digits=4)
         return {
             "edit": self.edit.value,
             "drift": self.share,
             "n": self.n,
             "found": self.attributed,
-            "rate": round(self.attributed / self.n, 4) if self.n else 0.0,
-            "low": round(low, 4),
-            "high": round(high, 4),
+            **{name: right[name] for name in ("rate", "low", "high")},
             "wrong": self.wrong,
             "sibling": self.sibling,
             "absent": self.absent,
             "false": self.false,
-            "false_rate": round(self.false / self.absent, 4) if self.absent else 0.0,
-            "false_low": round(false_low, 4),
-            "false_high": round(false_high, 4),
+            **{f"false_{name}": false[name] for name in ("rate", "low", "high")},
             "how": dict(sorted(self.how.items())),
         }
 

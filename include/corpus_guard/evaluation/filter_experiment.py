@@ -44,7 +44,7 @@ from corpus_guard.errors import Misuse
 from corpus_guard.evaluation.kinds import AdversarialForm
 from corpus_guard.models import Models
 from corpus_guard.traceback.rag_model import ChatRagModel
-from corpus_guard.tracking.measures import wilson_interval
+from corpus_guard.tracking.measures import CountedShare
 
 TAUS = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 EPSILONS = (0.1, 0.2, 0.3, 0.4, 0.5)
@@ -52,14 +52,8 @@ CHAT = "chat"  # in front of the figures of a model behind an endpoint
 THRESHOLD = 0.5  # of the classifiers in the experiment, as in the paper
 
 
-class CountedRate(TypedDict):
-    """Rate with its counts and its 95 % Wilson interval."""
-
-    hits: int
-    n: int
-    rate: float
-    low: float
-    high: float
+CountedRate = dict[str, float]
+"""Rate with its counts and its interval, from `CountedShare.as_dict`."""
 
 
 class FilterReport(TypedDict, total=False):
@@ -325,7 +319,4 @@ def _served_rates(candidates: CandidateFeatures, dropped: NDArray[np.bool_]) -> 
 
 def _count_rate(hits: Iterable[bool] | NDArray[np.bool_]) -> CountedRate:
     values = list(hits)
-    count = int(sum(map(bool, values)))
-    low, high = wilson_interval(count, len(values))
-    rate = count / len(values) if values else 0.0
-    return CountedRate(hits=count, n=len(values), rate=round(rate, 4), low=round(low, 4), high=round(high, 4))
+    return CountedShare(sum(map(bool, values)), len(values)).as_dict(digits=4)

@@ -111,11 +111,7 @@ def judge_kept_apart(params: InstructionsParams) -> list[LeftOutTable]:
 
 
 def _table(
-    by: str,
-    kinds: NDArray[np.str_],
-    labels: NDArray[np.bool_],
-    probabilities: NDArray[np.float64],
-    limit: float,
+    by: str, kinds: NDArray[np.str_], labels: NDArray[np.bool_], probabilities: NDArray[np.float64], limit: float
 ) -> LeftOutTable:
     rows = [
         LeftOut(by, kind, *_counts(labels[kinds == kind], probabilities[kinds == kind] >= limit))

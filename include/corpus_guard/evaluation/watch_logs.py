@@ -186,10 +186,7 @@ def _plant_hubs(
 
 
 def _burst(
-    random: np.random.Generator,
-    document: int,
-    entered: NDArray[np.float64],
-    nearest: NDArray[np.int64],
+    random: np.random.Generator, document: int, entered: NDArray[np.float64], nearest: NDArray[np.int64]
 ) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Return retrievals of an author who asks one question 20 to 60 times within hours of planting the text."""
     times = int(random.integers(20, 60))

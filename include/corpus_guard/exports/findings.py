@@ -22,7 +22,7 @@ from urllib.parse import quote
 
 import sqlalchemy as sa
 
-from corpus_guard.domain import Counterstatement, Finding, Severity, Span, Stamp, digest
+from corpus_guard.domain import Counterstatement, Finding, JsonRecord, Severity, Span, Stamp, digest
 from corpus_guard.errors import Misuse, UnknownSubject
 from corpus_guard.invisible import code_point
 from corpus_guard.ledger import Ledger
@@ -74,26 +74,15 @@ _NOT_PROVED_YET: Final = frozenset({DeviationKind.UNSEALED, DeviationKind.STALE}
 
 
 @dataclass(frozen=True, slots=True)
-class ExportedDecision:
+class ExportedDecision(JsonRecord):
     """A person's last decision on a version."""
 
     verdict: str  # release or reject
     reviewer: str
     reason: str  # in the reviewer's words
     policy_digest: str
-    at: datetime  # UTC
+    decided_at: datetime  # UTC
     applied: bool
-
-    def as_dict(self) -> dict[str, object]:
-        """Return a JSON-ready form."""
-        return {
-            "verdict": self.verdict,
-            "reviewer": self.reviewer,
-            "reason": self.reason,
-            "policy_digest": self.policy_digest,
-            "decided_at": self.at.isoformat(),
-            "applied": self.applied,
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,14 +212,7 @@ def _select_findings() -> sa.Select[Any]:
     return (
         sa.select(
             findings,
-            versions.c.doc_id,
-            versions.c.stamp,
-            versions.c.state,
-            versions.c.verdict,
-            versions.c.risk,
-            versions.c.policy_digest,
-            versions.c.run_id,
-            versions.c.judged_at,
+            *versions.c["doc_id", "stamp", "state", "verdict", "risk", "policy_digest", "run_id", "judged_at"],
             sa.and_(documents.c.latest_version == versions.c.version_id, documents.c.retired_at.is_(None)).label(
                 "current"
             ),

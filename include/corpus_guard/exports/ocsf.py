@@ -71,7 +71,7 @@ def _finding(item: ExportedFinding) -> dict[str, object]:
     finding, stamp, decision = item.finding, item.stamp, item.decision
     status = _status(item)
     closed = status in {SUPPRESSED, RESOLVED, ARCHIVED}
-    when = decision.at if closed and decision else item.judged_at
+    when = decision.decided_at if closed and decision else item.judged_at
     return {
         **_event(
             item.uid,
@@ -141,13 +141,7 @@ def _deviation(item: ExportedDeviation) -> dict[str, object]:
         "is_alert": True,
         "resources": [{name: value for name, value in resource.items() if value}],
         "evidences": [
-            {
-                "data": {
-                    "expected": deviation.expected,
-                    "found": deviation.actual,
-                    "doc_id": deviation.doc_id,
-                }
-            }
+            {"data": {"expected": deviation.expected, "found": deviation.actual, "doc_id": deviation.doc_id}}
         ],
     }
 

@@ -81,10 +81,7 @@ def _finding(item: ExportedFinding) -> dict[str, object]:
     finding = item.finding
     location: dict[str, object] = {"artifactLocation": {"uri": item.stamp.uri, "uriBaseId": item.stamp.source}}
     if finding.span:
-        location["region"] = {
-            "charOffset": finding.span.start,
-            "charLength": finding.span.end - finding.span.start,
-        }
+        location["region"] = {"charOffset": finding.span.start, "charLength": finding.span.end - finding.span.start}
     if item.line:
         location["region"] = {"startLine": item.line}
     result = {

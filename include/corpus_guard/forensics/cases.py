@@ -15,14 +15,14 @@ Not done here: finding what belongs to a case (`corpus_guard.forensics.scope`), 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
 import sqlalchemy as sa
 
-from corpus_guard.domain import digest
+from corpus_guard.domain import JsonRecord, digest
 from corpus_guard.errors import Misuse, Stale, UnknownSubject
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.event_log import append_event
@@ -79,7 +79,7 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class CaseStep:
+class CaseStep(JsonRecord):
     """A step of a plan: what is done, and to what."""
 
     kind: StepKind
@@ -91,6 +91,10 @@ class CaseStep:
         """Id that follows from what the step does; another subject makes another step."""
         pairs = [f"{name}={value}" for name, value in sorted(self.values.items())]
         return digest("case-step/v1", [self.kind, *sorted(self.subjects), "", *pairs])[:32]
+
+    def as_dict(self) -> dict[str, object]:
+        """Return the step JSON-ready, with its id."""
+        return {"step_id": self.step_id, **JsonRecord.as_dict(self)}
 
     def only(self, subjects: Iterable[str]) -> CaseStep:
         """Return the step for these of its subjects.
@@ -119,7 +123,7 @@ class Approval:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class Case(JsonRecord):
     """A case as its events state it."""
 
     case_id: str
@@ -149,27 +153,7 @@ class Case:
 
     def as_dict(self) -> dict[str, object]:
         """Return the case as JSON-ready values."""
-        return {
-            "case_id": self.case_id,
-            "title": self.title,
-            "state": self.state,
-            "opened_at": self.opened_at.isoformat(),
-            "opened_by": self.opened_by,
-            "reason": self.reason,
-            "members": [{"kind": member.kind.value, "id": member.id} for member in self.members],
-            "approvals": [
-                {
-                    **asdict(approval),
-                    "step": {"step_id": approval.step.step_id, **asdict(approval.step)},
-                    "at": approval.at.isoformat(),
-                    "done_at": approval.done_at.isoformat() if approval.done_at else None,
-                }
-                for approval in self.approvals
-            ],
-            "conclusion": self.conclusion,
-            "closed_at": self.closed_at.isoformat() if self.closed_at else None,
-            "closed_by": self.closed_by,
-        }
+        return {**JsonRecord.as_dict(self), "state": self.state}
 
 
 def open_case(ledger: Ledger, title: str, members: Iterable[Member], *, by: str, reason: str, run_id: str = "") -> Case:

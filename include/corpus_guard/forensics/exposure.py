@@ -16,14 +16,15 @@ import secrets
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from datetime import UTC, date, datetime
+from dataclasses import dataclass
+from datetime import date, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 import sqlalchemy as sa
 
 from corpus_guard.corpus.retrieval_log import PRUNED_EVENT, query_id
+from corpus_guard.domain import JsonRecord
 from corpus_guard.errors import UnknownSubject
 from corpus_guard.forensics.kinds import SubjectKind
 from corpus_guard.ledger.queries import Row, Select, is_sqlite, select_in_batches
@@ -150,7 +151,7 @@ class ExposedReport:
 
 
 @dataclass(frozen=True, slots=True)
-class Exposure:
+class Exposure(JsonRecord):
     """Exposure of people to texts."""
 
     subjects: tuple[ExposureSubject, ...]
@@ -176,7 +177,7 @@ class Exposure:
 
     def as_dict(self) -> dict[str, Any]:
         """Return a JSON-ready form."""
-        return {**_json_ready(asdict(self)), "predates_log": self.predates_log}
+        return {**JsonRecord.as_dict(self), "predates_log": self.predates_log}
 
 
 def find_subject(ledger: Ledger, name: str, kind: SubjectKind | None = None) -> ExposureSubject:
@@ -502,13 +503,3 @@ _FINDERS: Final = {
     SubjectKind.PRINCIPAL: _find_principal,
     SubjectKind.PURGE: _find_purge,
 }
-
-
-def _json_ready(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _json_ready(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_json_ready(entry) for entry in value]
-    if isinstance(value, datetime):
-        return value.astimezone(UTC).isoformat()
-    return value.isoformat() if isinstance(value, date) else value

@@ -18,7 +18,7 @@ from __future__ import annotations
 import io
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -26,6 +26,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from corpus_guard.batches.tables import embedder_of, vectors_from_table
+from corpus_guard.domain import JsonRecord
 from corpus_guard.errors import Inconsistent, Misuse
 from corpus_guard.ledger.queries import Row, select_in_batches
 from corpus_guard.ledger.states import PublicationState, VersionState
@@ -85,7 +86,7 @@ class MapPoint:
 
 
 @dataclass(frozen=True, slots=True)
-class CorpusMap:
+class CorpusMap(JsonRecord):
     """The corpus in a plane."""
 
     manifest_sha256: str  # of the seal that the plane was fitted to
@@ -102,8 +103,7 @@ class CorpusMap:
 
     def as_dict(self) -> dict[str, object]:
         """Return the map JSON-ready, with ids and no text."""
-        rows = [asdict(point) for point in self.points]
-        return {**asdict(self), "points": rows, "left_out": self.left_out}
+        return {**JsonRecord.as_dict(self), "left_out": self.left_out}
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,11 +242,7 @@ def policy_thresholds(policy: Policy) -> dict[str, float]:
 _COLUMNS: Final = (
     chunks.c.chunk_id,
     chunks.c.version_id,
-    versions.c.batch,
-    versions.c.state,
-    versions.c.risk,
-    versions.c.campaign,
-    versions.c.reopened_at,
+    *versions.c["batch", "state", "risk", "campaign", "reopened_at"],
     documents.c.source,
     documents.c.uri,
     documents.c.trust,

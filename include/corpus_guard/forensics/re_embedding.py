@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -22,7 +22,7 @@ from corpus_guard.batches.reading import read_checked_versions, read_vectors
 from corpus_guard.batches.tables import SERVED_COLUMNS, in_batches
 from corpus_guard.corpus import outbox
 from corpus_guard.corpus.vectors import compute_vectors, vectors_name
-from corpus_guard.domain import digest
+from corpus_guard.domain import JsonRecord, digest
 from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.queries import Row, select_in_batches
@@ -42,16 +42,12 @@ DOCUMENTS_PER_BATCH: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
-class ReEmbedding:
+class ReEmbedding(JsonRecord):
     """Result of a re-embedding."""
 
     compared: int  # chunks
     replaced: tuple[str, ...]  # ids of the chunks whose vector was not that of their text
     other_model: int  # chunks that another embedder made: not compared
-
-    def as_dict(self) -> dict[str, object]:
-        """Return the result JSON-ready."""
-        return {**asdict(self), "replaced": list(self.replaced)}
 
 
 def re_embed(

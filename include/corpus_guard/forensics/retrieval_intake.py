@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from corpus_guard.corpus.retrieval_log import LoggedChunk, LoggedRetrieval, RetrievalLog
 from corpus_guard.corpus.spans import LOGGED_AS
-from corpus_guard.domain import digest
+from corpus_guard.domain import JsonRecord, digest
 from corpus_guard.errors import HostileInput
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.states import RetrievalOrigin
@@ -64,7 +64,7 @@ _IDS = ("chunk_id", "id", "document_id")
 
 
 @dataclass(frozen=True, slots=True)
-class IntakeCounts:
+class IntakeCounts(JsonRecord):
     """Counts of what became of the records that were sent; they add up to `records`."""
 
     records: int
@@ -74,10 +74,6 @@ class IntakeCounts:
     expired: int  # older than the log keeps
     refused: int  # cannot be read
     reason: str = ""  # why the first one was refused
-
-    def as_dict(self) -> dict[str, object]:
-        """Return a JSON-ready form."""
-        return {name: getattr(self, name) for name in self.__slots__}
 
 
 def import_retrievals(

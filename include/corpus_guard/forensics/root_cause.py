@@ -15,12 +15,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 
 import sqlalchemy as sa
 
-from corpus_guard.domain import EMPTY_TEXT_SHA256, Finding
+from corpus_guard.domain import EMPTY_TEXT_SHA256, Finding, JsonRecord, plural
 from corpus_guard.forensics.scope import AccusedVersion, Scope
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.queries import Row, select_in_batches
@@ -60,7 +60,7 @@ class VersionCause:
 
 
 @dataclass(frozen=True, slots=True)
-class RootCause:
+class RootCause(JsonRecord):
     """Explanation of how the accused versions of a case came in, one by one and together."""
 
     versions: tuple[VersionCause, ...]
@@ -79,9 +79,9 @@ class RootCause:
             return ("No text is accused yet: trace a report, or add a document to the case.",)
         admitted = Counter(cause.admitted.partition(" by ")[0] for cause in self.versions)
         lines = [
-            f"{_count(len(self.versions), 'version')} of {_count(len(self.sources), 'source')} came in between "
+            f"{plural(len(self.versions), 'version')} of {plural(len(self.sources), 'source')} came in between "
             f"{self.first[:16].replace('T', ' ')} and {self.last[:16].replace('T', ' ')} UTC, in "
-            f"{_count(len(self.runs), 'run')}: " + ", ".join(f"{n} {what}" for what, n in admitted.items()) + "."
+            f"{plural(len(self.runs), 'run')}: " + ", ".join(f"{n} {what}" for what, n in admitted.items()) + "."
         ]
         changed = sum(bool(cause.replaced) for cause in self.versions)
         if changed:
@@ -111,7 +111,7 @@ class RootCause:
 
     def as_dict(self) -> dict[str, object]:
         """Return the cause JSON-ready."""
-        return {**asdict(self), "sentences": list(self.sentences)}
+        return {**JsonRecord.as_dict(self), "sentences": list(self.sentences)}
 
 
 def root_cause(ledger: Ledger, policy: Policy, scope: Scope) -> RootCause:
@@ -235,10 +235,6 @@ def _earlier_versions(connection: sa.Connection, scope: Scope) -> dict[str, list
     for row in select_in_batches(connection, columns, versions.c.doc_id, scope.documents):
         by_document[row.doc_id].append(row)
     return {doc_id: sorted(rows, key=lambda row: row.judged_at) for doc_id, rows in by_document.items()}
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _describe(mute: Mute) -> str:

@@ -12,12 +12,13 @@ Not done here: deciding what caused what (`corpus_guard.forensics.root_cause`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, TypeAlias
 
 import sqlalchemy as sa
 
+from corpus_guard.domain import JsonRecord, plural
 from corpus_guard.forensics.cases import Case, CaseEvent
 from corpus_guard.forensics.scope import Scope
 from corpus_guard.ledger import Ledger
@@ -39,7 +40,7 @@ _Body: TypeAlias = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class TimelineEntry:
+class TimelineEntry(JsonRecord):
     """A line of a timeline."""
 
     at: datetime  # UTC
@@ -60,7 +61,7 @@ class TimelineEntry:
 
     def as_dict(self) -> dict[str, object]:
         """Return the line JSON-ready."""
-        return {**asdict(self), "at": self.at.isoformat(), "proof": self.proof}
+        return {**JsonRecord.as_dict(self), "proof": self.proof}
 
 
 def case_timeline(
@@ -159,12 +160,8 @@ def _sentence(row: Row, names: Mapping[str, str], chunk_ids: set[str]) -> str:
         return f"{name}: {body.get('verdict')} by {body.get('reviewer')}"
     if row.kind in _COLLECTION_KINDS:
         way = "put into" if row.kind == "published" else "taken out of"
-        return f"{_count(len(chunk_ids & set(body['chunks'])), 'accused chunk')} {way} {row.subject}"
+        return f"{plural(len(chunk_ids & set(body['chunks'])), 'accused chunk')} {way} {row.subject}"
     return f"{_words(row.kind)}{f' by {by}' if by else ''}"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _traced(body: Mapping[str, Any]) -> str:
@@ -173,7 +170,7 @@ def _traced(body: Mapping[str, Any]) -> str:
     outcome = f"report traced: {_words(body.get('outcome', ''))}"
     if not replays:
         return outcome
-    return f"{outcome}; without the sentence that carries it, the answer changes for {sum(replays)} of {_count(len(replays), 'text')}"
+    return f"{outcome}; without the sentence that carries it, the answer changes for {sum(replays)} of {plural(len(replays), 'text')}"
 
 
 def _words(name: str) -> str:
@@ -186,7 +183,7 @@ def _strings(value: object) -> Sequence[str]:
 
 def _configuration(subject: str, body: _Body) -> str:
     loosened = _strings(body.get("loosened"))
-    changed = f"configuration changed: {_count(len(body.get('changes', ())), 'value')}"
+    changed = f"configuration changed: {plural(len(body.get('changes', ())), 'value')}"
     return f"{changed}, loosened: {', '.join(loosened[:3])}" if loosened else changed
 
 
@@ -196,20 +193,20 @@ def _asked_again(subject: str, body: _Body) -> str:
 
 
 _SENTENCES: Final[Mapping[str, Callable[[str, _Body], str]]] = {
-    "sealed": lambda _, body: f"corpus sealed: {_count(int(body.get('chunks', 0)), 'chunk')} served",
+    "sealed": lambda _, body: f"corpus sealed: {plural(int(body.get('chunks', 0)), 'chunk')} served",
     "retired": lambda _, body: f"document retired: {body.get('reason')}",
     "withdrawn": lambda _, body: (
-        f"{_count(len(body['versions']), 'version')} withdrawn and blocked by {body.get('by')}"
+        f"{plural(len(body['versions']), 'version')} withdrawn and blocked by {body.get('by')}"
     ),
     "restored": lambda _, body: (
-        f"{_count(len(body['versions']), 'version')} restored by {', '.join(_strings(body.get('by')))}"
+        f"{plural(len(body['versions']), 'version')} restored by {', '.join(_strings(body.get('by')))}"
     ),
     "withdrawal_refused": lambda _, body: (
-        f"withdrawal of {_count(len(body['versions']), 'version')} refused by {body.get('by')}"
+        f"withdrawal of {plural(len(body['versions']), 'version')} refused by {body.get('by')}"
     ),
     "purge_began": lambda _, body: f"purge begun by {body.get('by')}",
     "purged": lambda _, body: (
-        f"{_count(len(body['versions']), 'version')} erased; {body.get('searched')} files searched, nothing left"
+        f"{plural(len(body['versions']), 'version')} erased; {body.get('searched')} files searched, nothing left"
     ),
     "traced": lambda _, body: _traced(body),
     "asked_again": _asked_again,
@@ -218,12 +215,12 @@ _SENTENCES: Final[Mapping[str, Callable[[str, _Body], str]]] = {
     ),
     CONFIGURED_EVENT: _configuration,
     CaseEvent.OPENED: lambda _, body: f"case opened by {body.get('by')}",
-    CaseEvent.ADDED: lambda _, body: f"{_count(len(body['members']), 'member')} added by {body.get('by')}",
+    CaseEvent.ADDED: lambda _, body: f"{plural(len(body['members']), 'member')} added by {body.get('by')}",
     CaseEvent.APPROVED: lambda _, body: (
-        f"step {_words(body['what'])} approved by {body.get('by')}: {_count(len(body['subjects']), 'subject')}"
+        f"step {_words(body['what'])} approved by {body.get('by')}: {plural(len(body['subjects']), 'subject')}"
     ),
     CaseEvent.DONE: lambda _, body: f"step {_words(body['what'])} done",
-    CaseEvent.EXPORTED: lambda _, body: f"case file written: {_count(len(body['files']), 'file')}",
+    CaseEvent.EXPORTED: lambda _, body: f"case file written: {plural(len(body['files']), 'file')}",
     CaseEvent.CLOSED: lambda _, body: f"case closed by {body.get('by')}",
     CaseEvent.REOPENED: lambda _, body: f"case opened again by {body.get('by')}",
 }

@@ -24,10 +24,7 @@ IDS_PER_STATEMENT: Final = 500
 
 
 def select_in_batches(
-    connection: Connection,
-    statement: Select,
-    column: sa.ColumnElement[Any],
-    ids: Iterable[str],
+    connection: Connection, statement: Select, column: sa.ColumnElement[Any], ids: Iterable[str]
 ) -> Iterator[Row]:
     """Yield the rows of `statement` whose `column` is one of `ids`, however many ids there are.
 

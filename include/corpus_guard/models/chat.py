@@ -38,7 +38,7 @@ from urllib.parse import urlsplit
 from pydantic import SecretStr
 from tenacity import RetryCallState, Retrying, retry_if_exception_type
 
-from corpus_guard.domain import digest
+from corpus_guard.domain import digest, to_storable
 from corpus_guard.errors import JudgeFailed, SettingsError
 from corpus_guard.models.chat_cache import AnswerCache, CachedAnswer, MemoryAnswerCache
 from corpus_guard.models.messages import Conversation
@@ -318,7 +318,7 @@ class ChatEndpoint:
         if reason == "content_filter" or text is None:
             return ChatAnswer("", AnswerEnd.REFUSED)
         is_cut = reason == "length" or len(text) > MAX_ANSWER_CHARS
-        return ChatAnswer(_storable(text[:MAX_ANSWER_CHARS]), AnswerEnd.LENGTH if is_cut else AnswerEnd.STOP)
+        return ChatAnswer(to_storable(text, MAX_ANSWER_CHARS), AnswerEnd.LENGTH if is_cut else AnswerEnd.STOP)
 
     @cached_property
     def _client(self) -> OpenAI:
@@ -383,8 +383,3 @@ def _api_messages(conversation: Conversation) -> list[dict[str, str]]:
         else:
             messages.append({"role": message.role, "content": content})
     return messages
-
-
-def _storable(text: str) -> str:
-    """Replace the characters that a database or a terminal cannot hold."""
-    return text.encode("utf-8", "replace").decode().replace("\0", "\N{REPLACEMENT CHARACTER}")

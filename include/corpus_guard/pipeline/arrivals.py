@@ -82,9 +82,7 @@ def checked_outcomes(source: Source, items: Sequence[SourceItem]) -> Iterator[Ou
             )
         if isinstance(outcome, Unchanged) and item.known_validator is None:
             yield FetchFailed(
-                item,
-                "intake.unreadable",
-                'the source reports "unchanged" for a document that was never fetched before',
+                item, "intake.unreadable", 'the source reports "unchanged" for a document that was never fetched before'
             )
         else:
             yield outcome
@@ -175,12 +173,7 @@ def batch_folder(chunker: Chunker, source: Source, arrivals: Sequence[Arrival]) 
 def recorded_documents(ledger: Ledger, ids: Sequence[str]) -> dict[str, Any]:
     """Return the ledger's rows of documents, by id."""
     columns = (
-        documents.c.doc_id,
-        documents.c.latest_version,
-        documents.c.latest_content_sha256,
-        documents.c.latest_fetched_at,
-        documents.c.trust,
-        documents.c.retired_at,
+        *documents.c["doc_id", "latest_version", "latest_content_sha256", "latest_fetched_at", "trust", "retired_at"],
         validators.c.validator,
         validators.c.content_sha256.label("validated_sha256"),
         validators.c.read_at,
@@ -315,12 +308,7 @@ def _parse(
 
     fetched = [arrival for arrival in arrivals if isinstance(arrival.outcome, Fetched)]
     documents = (
-        (
-            arrival.document,
-            blobs.get(arrival.content_sha256),
-            arrival.outcome.media_type,
-            arrival.outcome.item.uri,
-        )
+        (arrival.document, blobs.get(arrival.content_sha256), arrival.outcome.media_type, arrival.outcome.item.uri)
         for arrival in fetched
         if isinstance(arrival.outcome, Fetched)
     )

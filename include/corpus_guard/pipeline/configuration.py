@@ -28,7 +28,7 @@ from typing import Final
 import sqlalchemy as sa
 
 from corpus_guard import __version__
-from corpus_guard.domain import canonical_json, digest
+from corpus_guard.domain import JsonRecord, canonical_json, digest
 from corpus_guard.intake.sources.source import public_url
 from corpus_guard.intake.sources.sources_file import read_declarations
 from corpus_guard.ledger import Ledger
@@ -93,7 +93,7 @@ Values = dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class ConfigurationChange:
+class ConfigurationChange(JsonRecord):
     """A ``configured`` event."""
 
     at: datetime
@@ -120,15 +120,7 @@ class ConfigurationChange:
 
     def as_dict(self) -> dict[str, object]:
         """Return a JSON-ready form."""
-        return {
-            "at": self.at.isoformat(),
-            "run_id": self.run_id,
-            "user": self.user,
-            "policy_digest": self.policy_digest,
-            "changes": {path: list(pair) for path, pair in self.changes.items()},
-            "loosened": list(self.loosened),
-            "sentence": self.sentence,
-        }
+        return {**JsonRecord.as_dict(self), "sentence": self.sentence}
 
 
 def record_configuration(ledger: Ledger, screening: Screening, settings: Settings, run_id: str) -> None:

@@ -124,13 +124,7 @@ def batches_of_documents(ledger: Ledger, sources: Sequence[str] = ()) -> list[st
 
 
 def rebuild(
-    ledger: Ledger,
-    storage: Storage,
-    blobs: BlobStore,
-    models: Models,
-    settings: Settings,
-    run_id: str,
-    name: str,
+    ledger: Ledger, storage: Storage, blobs: BlobStore, models: Models, settings: Settings, run_id: str, name: str
 ) -> None:
     """Make a Parquet file of versions, measures or vectors again, in the place of what is left of it.
 

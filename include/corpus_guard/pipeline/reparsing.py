@@ -30,16 +30,7 @@ from corpus_guard.batches.table_cache import TableCache
 from corpus_guard.batches.tables import in_batches, versions_to_table
 from corpus_guard.corpus import outbox, trigger
 from corpus_guard.corpus.store import Store
-from corpus_guard.domain import (
-    EMPTY_TEXT_SHA256,
-    Finding,
-    Progress,
-    Stamp,
-    Version,
-    chunk_id,
-    digest,
-    no_progress,
-)
+from corpus_guard.domain import EMPTY_TEXT_SHA256, Finding, Progress, Stamp, Version, chunk_id, digest, no_progress
 from corpus_guard.errors import Inconsistent
 from corpus_guard.intake.blobs import BlobStore
 from corpus_guard.intake.chunking import Chunker
@@ -228,13 +219,7 @@ def _current_versions(ledger: Ledger, sources: Sequence[str]) -> Sequence[Row]:
     """Return the newest and the served version of each document that has not vanished, by source."""
     statement = (
         sa.select(
-            versions.c.version_id,
-            versions.c.doc_id,
-            versions.c.content_sha256,
-            versions.c.text_sha256,
-            versions.c.stamp,
-            versions.c.batch,
-            documents.c.source,
+            *versions.c["version_id", "doc_id", "content_sha256", "text_sha256", "stamp", "batch"], documents.c.source
         )
         .join(documents, documents.c.doc_id == versions.c.doc_id)
         .where(

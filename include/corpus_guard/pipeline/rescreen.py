@@ -296,11 +296,7 @@ def _stale_versions(ledger: Ledger, screening: Screening, sources: Sequence[str]
             versions.c.version_id,
             documents.c.source,
             documents.c.uri,
-            versions.c.batch,
-            versions.c.state,
-            versions.c.verdict,
-            versions.c.risk,
-            versions.c.judged_at,
+            *versions.c["batch", "state", "verdict", "risk", "judged_at"],
             versions.c.stamp["run_id"].as_string().label("fetched_by"),
             versions.c.stamp["fetched_at"].as_string().label("fetched_at"),
         )

@@ -227,13 +227,7 @@ def intake(
         else:
             unchanged += 1
     record_listing(ledger, run_id, source.name, items, failures, fetched)
-    shard = Shard(
-        source=source.name,
-        listed=len(items),
-        failed=len(failures),
-        unchanged=unchanged,
-        batch="",
-    )
+    shard = Shard(source=source.name, listed=len(items), failed=len(failures), unchanged=unchanged, batch="")
     if arrivals:
         folder = batch_folder(chunker, source, arrivals)
         files = [f"{folder}/{name}.parquet" for name in ("versions", "signals")]

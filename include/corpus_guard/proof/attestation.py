@@ -204,10 +204,7 @@ def _published_chunks(connection: sa.Connection, version_id: str) -> list[JsonOb
             chunks.c.chunk_id,
             chunks.c.ordinal,
             chunks.c.text_sha256,
-            publications.c.collection,
-            publications.c.model,
-            publications.c.vector_sha256,
-            publications.c.metadata_sha256,
+            *publications.c["collection", "model", "vector_sha256", "metadata_sha256"],
         )
         .outerjoin(
             publications,

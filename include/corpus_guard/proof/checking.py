@@ -26,6 +26,7 @@ from typing import Final, TypeAlias
 
 import orjson
 
+from corpus_guard.domain import JsonRecord
 from corpus_guard.errors import Inconsistent, Misuse
 from corpus_guard.proof.log.keys import HeadRefused, VerifiedHead, open_head
 from corpus_guard.proof.log.merkle import Frontier, leaf_hash, verify_inclusion
@@ -52,7 +53,7 @@ class ProofStep:
 
 
 @dataclass(frozen=True, slots=True)
-class ProofReport:
+class ProofReport(JsonRecord):
     """Result of checking a proof, step by step; the first step that fails ends it."""
 
     steps: tuple[ProofStep, ...]
@@ -65,8 +66,7 @@ class ProofReport:
 
     def as_dict(self) -> dict[str, object]:
         """Return the report JSON-ready."""
-        steps = [{"what": step.what, "holds": step.holds, "detail": step.detail} for step in self.steps]
-        return {"holds": self.holds, "steps": steps, "facts": dict(self.facts)}
+        return {"holds": self.holds, **JsonRecord.as_dict(self)}
 
 
 def check_proof(path: Path, keys: Sequence[VerifierKey], text: bytes | None = None) -> ProofReport:
@@ -143,18 +143,10 @@ def _check_file(path: Path, keys: Sequence[VerifierKey], text: bytes | None) -> 
     is_seal = event.get("kind") == "sealed" and event.get("seq") == proof.log.index
     _require("log", is_seal, "its event is not a seal")
     seal = _seal_facts(event)
-    yield (
-        "log",
-        f"event {event['seq']} of the log seals a manifest of {seal.chunks} chunks",
-        {"sealed_at": seal.at},
-    )
+    yield ("log", f"event {event['seq']} of the log seals a manifest of {seal.chunks} chunks", {"sealed_at": seal.at})
     line = _included("manifest", proof.manifest, seal.chunks, seal.root)
     _require("manifest", line.get("chunk_id") == proof.chunk_id, "its line is about another chunk than the proof names")
-    yield (
-        "manifest",
-        f"line {proof.manifest.index} of the manifest lists chunk {line['chunk_id']}",
-        {"line": line},
-    )
+    yield ("manifest", f"line {proof.manifest.index} of the manifest lists chunk {line['chunk_id']}", {"line": line})
     if text is not None:
         sha256 = hashlib.sha256(text).hexdigest()
         sealed = line["text_sha256"]

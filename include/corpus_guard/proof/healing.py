@@ -95,8 +95,7 @@ def _suspect_records(ledger: Ledger, deviations: Iterable[Deviation]) -> set[Rec
     for deviation in deviations:
         if deviation.kind is DeviationKind.COLLECTION_MISSING:
             is_published = sa.and_(
-                publications.c.collection == deviation.collection,
-                publications.c.state == PublicationState.PUBLISHED,
+                publications.c.collection == deviation.collection, publications.c.state == PublicationState.PUBLISHED
             )
             with ledger.read() as connection:
                 chunk_ids = connection.scalars(sa.select(publications.c.chunk_id).where(is_published))
@@ -118,12 +117,7 @@ def _sort_by_file(ledger: Ledger, keys: Collection[RecordKey]) -> list[RecordKey
 
 
 def _heal_batch(
-    ledger: Ledger,
-    storage: Storage,
-    store: Store,
-    run_id: str,
-    keys: Sequence[RecordKey],
-    progress: _Progress,
+    ledger: Ledger, storage: Storage, store: Store, run_id: str, keys: Sequence[RecordKey], progress: _Progress
 ) -> None:
     """Delete what is not served, delete and request again what is; the outbox publishes it."""
     rows = _publication_rows(ledger, keys)

@@ -25,7 +25,7 @@ import orjson
 import sqlalchemy as sa
 
 from corpus_guard.batches.logged_files import log_files
-from corpus_guard.domain import Progress, digest, no_progress, sha256_bytes
+from corpus_guard.domain import JsonRecord, Progress, digest, no_progress, sha256_bytes
 from corpus_guard.errors import Inconsistent, Misuse, Stale, UnknownSubject
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.event_log import append_event
@@ -52,7 +52,7 @@ _OF_A_NEW_HOME: Final = {DeviationKind.HEAD_MISSING, DeviationKind.MANIFEST_MISS
 
 
 @dataclass(frozen=True, slots=True)
-class Incident:
+class Incident(JsonRecord):
     """An incident as the ledger holds it."""
 
     incident_id: str
@@ -80,20 +80,13 @@ class Incident:
     def as_dict(self) -> dict[str, object]:
         """Return the incident JSON-ready."""
         return {
-            "incident_id": self.incident_id,
-            "state": self.state,
-            "opened_at": self.opened_at.isoformat(),
-            "run_id": self.run_id,
-            "counts": dict(self.counts),
             "summary": self.summary,
-            "closed_at": self.closed_at.isoformat() if self.closed_at else None,
-            "closed_by": self.closed_by,
-            "reason": self.reason,
+            **{name: value for name, value in JsonRecord.as_dict(self).items() if name != "deviations"},
         }
 
 
 @dataclass(frozen=True, slots=True)
-class IncidentWindow:
+class IncidentWindow(JsonRecord):
     """The time in which what deviates was changed, and the seal it was compared with."""
 
     verified_at: datetime | None  # UTC; the last nightly verification before it that found everything right
@@ -101,16 +94,6 @@ class IncidentWindow:
     seal: int | None  # number of the newest seal when the incident was opened
     sealed_at: datetime | None  # UTC; of that seal
     manifest_sha256: str | None  # of that seal
-
-    def as_dict(self) -> dict[str, object]:
-        """Return the window JSON-ready."""
-        return {
-            "verified_at": self.verified_at.isoformat() if self.verified_at else None,
-            "verified_seal": self.verified_seal,
-            "seal": self.seal,
-            "sealed_at": self.sealed_at.isoformat() if self.sealed_at else None,
-            "manifest_sha256": self.manifest_sha256,
-        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -171,14 +171,13 @@ def manifest_lines(ledger: Ledger) -> Iterator[bytes]:
         .scalar_subquery()
         .label("released_by")
     )
-    of_publication = ("chunk_id", "collection", "doc_id", "version_id", "model", "vector_sha256", "metadata_sha256")
-    of_version = ("stamp", "verdict", "state", "policy_digest")
     statement = (
         sa.select(
-            *(publications.c[name] for name in of_publication),
-            *(versions.c[name] for name in of_version),
-            chunks.c.ordinal,
-            chunks.c.text_sha256,
+            *publications.c[
+                "chunk_id", "collection", "doc_id", "version_id", "model", "vector_sha256", "metadata_sha256"
+            ],
+            *versions.c["stamp", "verdict", "state", "policy_digest"],
+            *chunks.c["ordinal", "text_sha256"],
             released_by,
         )
         .join_from(publications, chunks, chunks.c.chunk_id == publications.c.chunk_id)
@@ -217,17 +216,17 @@ def manifest_lines(ledger: Ledger) -> Iterator[bytes]:
 
 def last_seal(ledger: Ledger) -> SealEvent | None:
     """Return the newest seal of the log; None if it names no root, or a baseline was accepted since."""
-    kinds = events.c.kind.in_(("sealed", "baseline_accepted"))
-    with ledger.read() as connection:
-        newest = sa.select(events).where(kinds).order_by(events.c.seq.desc()).limit(1)
-        return SealEvent.from_row(connection.execute(newest).first())
+    return _newest_seal(ledger, events.c.kind.in_(("sealed", "baseline_accepted")))
 
 
 def last_seal_below(ledger: Ledger, size: int) -> SealEvent | None:
     """Return the newest seal among the first `size` events; None if it names no root."""
-    is_seal = sa.and_(events.c.kind == "sealed", events.c.seq < size)
+    return _newest_seal(ledger, events.c.kind == "sealed", events.c.seq < size)
+
+
+def _newest_seal(ledger: Ledger, *conditions: sa.ColumnElement[bool]) -> SealEvent | None:
+    newest = sa.select(events).where(*conditions).order_by(events.c.seq.desc()).limit(1)
     with ledger.read() as connection:
-        newest = sa.select(events).where(is_seal).order_by(events.c.seq.desc()).limit(1)
         return SealEvent.from_row(connection.execute(newest).first())
 
 

@@ -191,13 +191,7 @@ class Purger:
             withdrawal.retire_versions(connection, run_id, plan.versions, "purged")
             _erase_derived_rows(connection, plan.versions, self._result_keys(connection, plan.versions))
             append_event(
-                connection,
-                "purge_began",
-                plan.purge_id,
-                run_id,
-                asked=plan.selectors.as_dict(),
-                by=by,
-                reason=reason,
+                connection, "purge_began", plan.purge_id, run_id, asked=plan.selectors.as_dict(), by=by, reason=reason
             )
 
     def _open_traces(self, plan: PurgePlan) -> Iterator[TextTrace]:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypedDict
@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypedDict
 import sqlalchemy as sa
 
 from corpus_guard.corpus import outbox
-from corpus_guard.domain import EMPTY_TEXT_SHA256
+from corpus_guard.domain import EMPTY_TEXT_SHA256, JsonRecord
 from corpus_guard.errors import Misuse, Stale, UnknownSubject
 from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.queries import Row, select_in_batches
@@ -66,7 +66,7 @@ MAX_WITHDRAWALS = 1_000  # events read, newest first
 
 
 @dataclass(frozen=True, slots=True)
-class WithdrawnDocument:
+class WithdrawnDocument(JsonRecord):
     """A version that a withdrawal took out of service, and what became of it."""
 
     version_id: str
@@ -82,10 +82,6 @@ class WithdrawnDocument:
     approvals_missing: int  # of a restore that waits
     problem: str  # why it cannot be restored; empty: it can
     restores: tuple[str, ...]  # versions of equal content that one restore brings back, this one among them
-
-    def as_dict(self) -> dict[str, object]:
-        """Return a JSON-ready form."""
-        return {**asdict(self), "withdrawn_at": self.withdrawn_at.isoformat()}
 
 
 class AppliedRestores(NamedTuple):

@@ -34,16 +34,7 @@ from corpus_guard.ledger.states import (
     TraceOutcome,
     VersionState,
 )
-from corpus_guard.ledger.tables import (
-    blocked,
-    decisions,
-    documents,
-    publications,
-    purges,
-    suspects,
-    traces,
-    versions,
-)
+from corpus_guard.ledger.tables import blocked, decisions, documents, publications, purges, suspects, traces, versions
 
 
 def withdrawal_id(version_ids: Iterable[str]) -> str:
@@ -145,11 +136,7 @@ def mark_applied(connection: sa.Connection, version_ids: Iterable[str]) -> None:
 
 
 def block_content(
-    connection: sa.Connection,
-    removal_id: str,
-    content_sha256: Iterable[str],
-    text_sha256: Iterable[str],
-    reason: str,
+    connection: sa.Connection, removal_id: str, content_sha256: Iterable[str], text_sha256: Iterable[str], reason: str
 ) -> None:
     """Keep bytes and texts from coming back.
 

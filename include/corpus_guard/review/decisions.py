@@ -29,7 +29,7 @@ from typing import Final, Literal
 
 import sqlalchemy as sa
 
-from corpus_guard.domain import Severity, TrustLevel, digest
+from corpus_guard.domain import JsonRecord, Severity, TrustLevel, digest
 from corpus_guard.errors import Misuse, NotAllowed, Stale, UnknownSubject
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.event_log import append_event
@@ -94,7 +94,7 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
-class DecisionPreview:
+class DecisionPreview(JsonRecord):
     """Effects of a decision before it is made; all counts are items."""
 
     choice: Choice
@@ -106,11 +106,6 @@ class DecisionPreview:
     second_of_two: int  # items that this decision would complete
     refused: tuple[tuple[str, str], ...]  # (id, reason); a call that names any of them is refused as a whole
     revisions: Mapping[str, str] = field(default_factory=dict)  # id → revision, of the items that would be decided
-
-    def as_dict(self) -> dict[str, object]:
-        """Return a JSON-ready form."""
-        values = {name: getattr(self, name) for name in self.__slots__}
-        return {**values, "refused": [list(pair) for pair in self.refused]}
 
 
 def decide(
@@ -305,13 +300,7 @@ def _approval(row: Row, review: VersionReview, rules: ReviewRules, choice: Choic
 
 
 def _make_decision(
-    row: Row,
-    review: VersionReview,
-    rules: ReviewRules,
-    choice: Choice,
-    reviewer: Reviewer,
-    reason: str,
-    when: datetime,
+    row: Row, review: VersionReview, rules: ReviewRules, choice: Choice, reviewer: Reviewer, reason: str, when: datetime
 ) -> tuple[Decision, ReviewRecord | None]:
     """Return a decision, and the first approval that it completes, if any."""
     approval, of = _approval(row, review, rules, choice)

@@ -132,13 +132,7 @@ def load_evidence(ledger: Ledger, storage: Storage, item: QueueItem) -> ItemEvid
     """
     with ledger.read() as connection:
         row = connection.execute(
-            sa.select(
-                versions.c.batch,
-                versions.c.skipped,
-                versions.c.principal,
-                versions.c.policy_digest,
-                documents.c.target_version,
-            )
+            sa.select(*versions.c["batch", "skipped", "principal", "policy_digest"], documents.c.target_version)
             .join(documents, documents.c.doc_id == versions.c.doc_id)
             .where(versions.c.version_id == item.version_id)
         ).one()
@@ -302,10 +296,7 @@ def _document_history(connection: sa.Connection, doc_id: str) -> tuple[ReviewRow
 
 def _document_versions(connection: sa.Connection, doc_id: str, served: str | None) -> tuple[VersionSummary, ...]:
     columns = (
-        versions.c.version_id,
-        versions.c.state,
-        versions.c.verdict,
-        versions.c.risk,
+        *versions.c["version_id", "state", "verdict", "risk"],
         versions.c.stamp["fetched_at"].as_string().label("fetched_at"),
         versions.c.judged_at,
     )

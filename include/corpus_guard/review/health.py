@@ -130,7 +130,9 @@ def measure_health(
         "decided": _count_decided(labels),
         "checks": false_alarm_rates(labels, "checks"),
         "codes": false_alarm_rates(labels, "codes"),
-        "seconds_to_decision": summarize_durations([label.waited for label in labels if label.waited is not None]),
+        "seconds_to_decision": summarize_durations(
+            [label.waited_seconds for label in labels if label.waited_seconds is not None]
+        ),
         "days": _decisions_by_day(labels, when),
         "canaries": canary_recall(ledger),
     }
@@ -207,11 +209,7 @@ def find_overdue(ledger: Ledger, rules: ReviewRules, when: datetime | None = Non
 
 
 def _undecided() -> list[sa.ColumnElement[bool]]:
-    return [
-        waits_for_decision(),
-        documents.c.retired_at.is_(None),
-        sa.not_(has_complete_decision()),
-    ]
+    return [waits_for_decision(), documents.c.retired_at.is_(None), sa.not_(has_complete_decision())]
 
 
 def _count_waiting(ledger: Ledger, rules: ReviewRules, source: str | None, when: datetime) -> WaitingItems:

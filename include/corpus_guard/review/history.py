@@ -8,6 +8,7 @@ from typing import Final
 
 import sqlalchemy as sa
 
+from corpus_guard.domain import JsonRecord
 from corpus_guard.errors import Misuse
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.queries import Row
@@ -19,7 +20,7 @@ MAX_PAGE_SIZE: Final = 500  # entries
 
 
 @dataclass(frozen=True, slots=True)
-class HistoryEntry:
+class HistoryEntry(JsonRecord):
     """One decision or act."""
 
     id: str
@@ -45,11 +46,6 @@ class HistoryEntry:
     def action(self) -> str:
         """Action, in one word."""
         return self.purpose or self.kind
-
-    def as_dict(self) -> dict[str, object]:
-        """Return a JSON-ready form."""
-        values = {name: getattr(self, name) for name in self.__slots__}
-        return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in values.items()}
 
 
 @dataclass(frozen=True, slots=True)

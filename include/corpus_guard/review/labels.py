@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 
 import sqlalchemy as sa
 
-from corpus_guard.domain import Severity
+from corpus_guard.domain import JsonRecord, Severity
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.queries import Row
 from corpus_guard.ledger.states import ReviewAction
@@ -25,7 +25,7 @@ ROWS_PER_FETCH: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class ReviewLabel:
+class ReviewLabel(JsonRecord):
     """A person's decision on a version, and the findings that the checks had."""
 
     version_id: str
@@ -36,25 +36,13 @@ class ReviewLabel:
     risk: float
     checks: tuple[str, ...]  # checks with a finding above severity info; muted findings are left out
     codes: tuple[str, ...]  # codes of these findings
-    waited: float | None  # seconds until the decision; None if unknown
+    waited_seconds: float | None  # seconds until the decision; None if unknown
     decided_at: datetime
     policy_digest: str
 
     def as_dict(self) -> dict[str, object]:
         """Return a JSON-ready form without any text or name of a person."""
-        return {
-            "version_id": self.version_id,
-            "content_sha256": self.content_sha256,
-            "source": self.source,
-            "trust": self.trust,
-            "label": self.label,
-            "risk": round(self.risk, 4),
-            "checks": list(self.checks),
-            "codes": list(self.codes),
-            "waited_seconds": self.waited,
-            "decided_at": self.decided_at.isoformat(),
-            "policy_digest": self.policy_digest,
-        }
+        return {**JsonRecord.as_dict(self), "risk": round(self.risk, 4)}
 
 
 def load_labels(ledger: Ledger, *, source: str | None = None, since: datetime | None = None) -> Iterator[ReviewLabel]:
@@ -78,10 +66,7 @@ def load_labels(ledger: Ledger, *, source: str | None = None, since: datetime | 
     )
     statement: sa.Select[Any] = (
         sa.select(
-            versions.c.version_id,
-            versions.c.content_sha256,
-            versions.c.risk,
-            versions.c.waits_since,
+            *versions.c["version_id", "content_sha256", "risk", "waits_since"],
             documents.c.source,
             documents.c.trust,
             last.c.verdict,
@@ -118,7 +103,7 @@ def _build_label(rows: Sequence[Row]) -> ReviewLabel:
         risk=first.risk,
         checks=tuple(dict.fromkeys(row.check_name for row in rows if row.check_name)),
         codes=tuple(dict.fromkeys(row.code for row in rows if row.code)),
-        waited=waited if waited is not None and waited >= 0 else None,
+        waited_seconds=waited if waited is not None and waited >= 0 else None,
         decided_at=first.decided_at,
         policy_digest=first.policy_digest,
     )

@@ -18,6 +18,7 @@ import sqlalchemy as sa
 
 from corpus_guard.batches import Storage
 from corpus_guard.batches.tables import in_batches
+from corpus_guard.domain import JsonRecord
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.tables import documents, findings, versions, waits_for_decision
@@ -35,7 +36,7 @@ MAX_ESCALATED_ITEMS: Final = 100_000  # of one run
 
 
 @dataclass(frozen=True, slots=True)
-class WaitingCounts:
+class WaitingCounts(JsonRecord):
     """Undecided items of some runs, or of all."""
 
     items: int
@@ -50,12 +51,7 @@ class WaitingCounts:
 
     def as_dict(self) -> dict[str, object]:
         """Return a JSON-ready form."""
-        return {
-            "items": self.items,
-            "by_check": dict(self.by_check),
-            "by_source": dict(self.by_source),
-            "sentence": self.sentence,
-        }
+        return {**JsonRecord.as_dict(self), "sentence": self.sentence}
 
 
 def count_waiting(ledger: Ledger, run_ids: Sequence[str] = ()) -> WaitingCounts:
@@ -77,11 +73,7 @@ def count_waiting(ledger: Ledger, run_ids: Sequence[str] = ()) -> WaitingCounts:
     undecided = (
         sa.select(sa.func.coalesce(worst_check, NO_FINDING).label("check_name"), documents.c.source)
         .select_from(latest_versions())
-        .where(
-            waits_for_decision(),
-            documents.c.retired_at.is_(None),
-            sa.not_(has_complete_decision()),
-        )
+        .where(waits_for_decision(), documents.c.retired_at.is_(None), sa.not_(has_complete_decision()))
     )
     if run_ids:
         undecided = undecided.where(versions.c.run_id.in_(list(run_ids)))

@@ -22,7 +22,7 @@ from typing import Any, Final, Literal, TypeAlias
 import orjson
 import sqlalchemy as sa
 
-from corpus_guard.domain import Finding, Severity
+from corpus_guard.domain import Finding, JsonRecord, Severity
 from corpus_guard.errors import Misuse, UnknownSubject
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.ledger import now
@@ -41,7 +41,7 @@ SortKeys: TypeAlias = Sequence[tuple[sa.ColumnElement[Any], bool]]
 
 
 @dataclass(frozen=True, slots=True)
-class QueueItem:
+class QueueItem(JsonRecord):
     """A version in the ledger, as the queue shows it."""
 
     version_id: str
@@ -83,13 +83,6 @@ class QueueItem:
         """The worst finding that counts; among equals the first that points at words."""
         counting = [finding for finding in self.findings if not finding.muted]
         return max(counting, key=lambda finding: (finding.severity.rank, finding.span is not None), default=None)
-
-    def as_dict(self) -> dict[str, object]:
-        """Return a JSON-ready form."""
-        values = {name: getattr(self, name) for name in self.__slots__}
-        for name in ("judged_at", "waits_since", "reopened_at"):
-            values[name] = values[name].isoformat() if values[name] else None
-        return {**values, "findings": [finding.as_dict() for finding in self.findings]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,14 +216,7 @@ def _select_items(joined: sa.Join | None = None) -> sa.Select[Any]:
         documents.c.source,
         documents.c.uri,
         documents.c.trust,
-        versions.c.state,
-        versions.c.risk,
-        versions.c.judged_at,
-        versions.c.severity,
-        versions.c.campaign,
-        versions.c.run_id,
-        versions.c.waits_since,
-        versions.c.reopened_at,
+        *versions.c["state", "risk", "judged_at", "severity", "campaign", "run_id", "waits_since", "reopened_at"],
         documents.c.latest_version,
         documents.c.retired_at,
     ).select_from(joined if joined is not None else versions.join(documents, documents.c.doc_id == versions.c.doc_id))

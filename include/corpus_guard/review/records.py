@@ -38,14 +38,7 @@ REVIEW_RECORDS = sa.union_all(
         sa.func.coalesce(decisions.c.purpose, "").label("purpose"),
     ),
     sa.select(
-        acts.c.act_id,
-        acts.c.version_id,
-        acts.c.kind,
-        acts.c.reviewer_id,
-        acts.c.reviewer,
-        acts.c.auth,
-        acts.c.reason,
-        acts.c.policy_digest,
+        *acts.c["act_id", "version_id", "kind", "reviewer_id", "reviewer", "auth", "reason", "policy_digest"],
         sa.literal(0),
         acts.c.subject,
         acts.c.cause,
@@ -204,18 +197,10 @@ def load_versions(connection: sa.Connection, version_ids: Iterable[str], *, lock
         lock: keep others from deciding on these versions, or applying decisions, until the transaction ends.
     """
     statement = sa.select(
-        versions.c.version_id,
-        versions.c.doc_id,
-        versions.c.state,
-        versions.c.reopened_at,
-        versions.c.content_sha256,
-        versions.c.text_sha256,
-        versions.c.judged_at,
-        versions.c.severity,
-        documents.c.source,
-        documents.c.trust,
-        documents.c.latest_version,
-        documents.c.retired_at,
+        *versions.c[
+            "version_id", "doc_id", "state", "reopened_at", "content_sha256", "text_sha256", "judged_at", "severity"
+        ],
+        *documents.c["source", "trust", "latest_version", "retired_at"],
     ).join(documents, documents.c.doc_id == versions.c.doc_id)
     if lock:
         statement = statement.with_for_update(of=versions, key_share=True)

@@ -233,9 +233,7 @@ def reopen(
 
 def _reopenable(connection: sa.Connection, doc_ids: Iterable[str]) -> list[Row]:
     released = sa.exists().where(
-        decisions.c.version_id == versions.c.version_id,
-        decisions.c.verdict == ReviewAction.RELEASE,
-        decision_stands(),
+        decisions.c.version_id == versions.c.version_id, decisions.c.verdict == ReviewAction.RELEASE, decision_stands()
     )
     statement = (
         sa.select(versions)

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from corpus_guard.domain import Finding, Severity, TrustLevel, Verdict
+from corpus_guard.domain import Finding, JsonRecord, Severity, TrustLevel, Verdict
 from corpus_guard.screening.policy import UNCHECKED_SUFFIX, Policy, Threshold
 
 MAX_ERROR_CHANCE: Final = 0.05  # chance that a proposal's true rate lies above the target
@@ -102,16 +102,21 @@ class Alarm:
 
 
 @dataclass(frozen=True, slots=True)
-class Proposal:
+class Proposal(JsonRecord):
     """A threshold for a source, or the reason why there is none."""
 
     threshold: Threshold | None
     false_alarms: int  # honest documents it would have stopped
     reason: str
 
+    def as_dict(self) -> dict[str, object]:
+        """Return a JSON-ready form."""
+        threshold = self.threshold.model_dump(mode="json") if self.threshold else None
+        return {**JsonRecord.as_dict(self), "threshold": threshold}
+
 
 @dataclass(frozen=True, slots=True)
-class Forecast:
+class Forecast(JsonRecord):
     """Effect of a policy on one source."""
 
     source: str
@@ -138,27 +143,10 @@ class Forecast:
 
     def as_dict(self) -> dict[str, object]:
         """Return a JSON-ready form."""
-        proposed = self.proposal.threshold
-        return {
-            "source": self.source,
-            "trust": self.trust.value,
-            "documents": self.documents,
-            "threshold": self.threshold.model_dump(mode="json"),
-            "outcomes": {outcome.value: self.outcomes[outcome] for outcome in VersionOutcome},
-            "stopped": self.stopped.as_dict(),
-            "stopped_without_shadow": self.stopped_without_shadow.as_dict(),
-            "false_alarms": self.false_alarms.as_dict(),
-            "attacks_stopped": self.attacks_stopped.as_dict(),
-            "released": self.released.as_dict(),
-            "unseen": self.unseen,
-            "checks": [alarm.as_dict() for alarm in self.checks],
-            "codes": [alarm.as_dict() for alarm in self.codes],
-            "proposal": {
-                "threshold": proposed.model_dump(mode="json") if proposed else None,
-                "false_alarms": self.proposal.false_alarms,
-                "reason": self.proposal.reason,
-            },
-        }
+        outcomes = {outcome.value: self.outcomes[outcome] for outcome in VersionOutcome}
+        threshold = self.threshold.model_dump(mode="json")
+        released = self.released.as_dict()
+        return {**JsonRecord.as_dict(self), "threshold": threshold, "outcomes": outcomes, "released": released}
 
 
 def forecast_sources(policy: Policy, documents: Iterable[JudgedDocument], target: float) -> list[Forecast]:
@@ -181,13 +169,13 @@ def forecast_sources(policy: Policy, documents: Iterable[JudgedDocument], target
     return [sources[name].forecast(target) for name in sorted(sources)]
 
 
-def wilson_interval(count: int, of: int, confidence: float = 0.95) -> tuple[float, float]:
-    """Return Wilson's score interval of a share (1927, JASA 22); (0, 1) where `of` is 0."""
+def wilson_interval(count: int, of: int) -> tuple[float, float]:
+    """Return Wilson's 95 % score interval of a share (1927, JASA 22); (0, 1) where `of` is 0."""
     from scipy.stats import binomtest  # takes half a second to import
 
     if not of:
         return 0.0, 1.0
-    interval = binomtest(count, of).proportion_ci(confidence, method="wilson")
+    interval = binomtest(count, of).proportion_ci(method="wilson")
     return float(interval.low), float(interval.high)
 
 

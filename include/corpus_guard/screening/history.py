@@ -235,11 +235,7 @@ def load_judged_documents(
             versions.c.skipped,
             documents.c.source,
             documents.c.trust,
-            findings.c.check_name,
-            findings.c.code,
-            findings.c.severity,
-            findings.c.score,
-            findings.c.muted,
+            *findings.c["check_name", "code", "severity", "score", "muted"],
         )
         .select_from(
             documents.join(versions, versions.c.version_id == documents.c.latest_version).outerjoin(

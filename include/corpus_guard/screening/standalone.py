@@ -217,11 +217,7 @@ def _screen_sources(
         raise Misuse(f"{reason}: leave out the trusted documents to compare with, or that option")
     policy = policy or load_policy(settings.policy_file)
     screening = build_screening(
-        policy,
-        models,
-        cache,
-        classifier=classifier_in_use(settings),
-        extensions=load_extensions(settings, CHECKS),
+        policy, models, cache, classifier=classifier_in_use(settings), extensions=load_extensions(settings, CHECKS)
     )
     chunker = Chunker(models.tokenizer_file, settings.chunk_tokens)
     with tempfile.TemporaryDirectory(prefix="corpus-guard-") as folder:
@@ -417,12 +413,7 @@ def _open_references(
 ) -> list[Source]:
     return [
         _open_input(
-            path,
-            TrustLevel.TRUSTED,
-            settings,
-            name=f"reference-{number}",
-            text_field=text_field,
-            id_field=id_field,
+            path, TrustLevel.TRUSTED, settings, name=f"reference-{number}", text_field=text_field, id_field=id_field
         )
         for number, path in enumerate(paths)
     ]

@@ -179,21 +179,6 @@ class _ComparedText:
         return frozenset(zip(self.words, self.words[1:], self.words[2:], strict=False))
 
 
-def measure_features(
-    text: str, candidates: Sequence[RetrievedText], vector: NDArray[np.float32]
-) -> NDArray[np.float64]:
-    """Measure a text against each candidate, shape (len(candidates), len(FEATURES)).
-
-    Args:
-        text: of an earlier day.
-        candidates: chunks of the live corpus.
-        vector: of the text, shape (dimensions,), length 1.
-    """
-    return _feature_table(
-        _ComparedText(text), [_ComparedText(candidate.text) for candidate in candidates], candidates, vector
-    )
-
-
 def _feature_table(
     text: _ComparedText,
     others: Sequence[_ComparedText],
@@ -330,8 +315,7 @@ def _candidates_from_ledger(
         sa.select(publications.c.collection, publications.c.chunk_id)
         .join(chunks, chunks.c.chunk_id == publications.c.chunk_id)
         .where(
-            publications.c.state == PublicationState.PUBLISHED,
-            sa.or_(same_text, publications.c.version_id.in_(alike)),
+            publications.c.state == PublicationState.PUBLISHED, sa.or_(same_text, publications.c.version_id.in_(alike))
         )
         .order_by(chunks.c.text_sha256 != sha256_text(text), publications.c.chunk_id)
         .limit(MAX_LEDGER_CANDIDATES)

@@ -75,13 +75,7 @@ def select_reports(
 
 
 def trace_portion(
-    access: CorpusAccess,
-    run_id: str,
-    report_ids: Sequence[str],
-    *,
-    judge: Judge,
-    k: int,
-    rag_model: RagModel | None,
+    access: CorpusAccess, run_id: str, report_ids: Sequence[str], *, judge: Judge, k: int, rag_model: RagModel | None
 ) -> list[TracedReport]:
     """Trace reports one after the other.
 

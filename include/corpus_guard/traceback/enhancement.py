@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -42,7 +42,17 @@ from corpus_guard.batches.logged_files import hash_files, log_files
 from corpus_guard.batches.tables import vectors_to_table, versions_to_table
 from corpus_guard.corpus import outbox, publishing, trigger
 from corpus_guard.corpus.retrieval_log import MAX_QUERY_CHARS, query_id
-from corpus_guard.domain import Judgement, Severity, Stamp, TrustLevel, Verdict, Version, canonical_json, digest
+from corpus_guard.domain import (
+    JsonRecord,
+    Judgement,
+    Severity,
+    Stamp,
+    TrustLevel,
+    Verdict,
+    Version,
+    canonical_json,
+    digest,
+)
 from corpus_guard.errors import Misuse, UnknownSubject
 from corpus_guard.intake.stamps import FETCHED_BY
 from corpus_guard.ledger import Ledger
@@ -73,7 +83,7 @@ _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
-class Enhancement:
+class Enhancement(JsonRecord):
     """Right answer behind a question."""
 
     enhancement_id: str
@@ -91,25 +101,15 @@ class Enhancement:
     ended_by: str | None
     served: bool  # published and active
 
-    def as_dict(self) -> dict[str, object]:
-        """Return the enhancement as JSON-ready values."""
-        names = ("created_at", "expires_at", "ended_at")
-        times = {name: when.isoformat() for name in names if (when := getattr(self, name))}
-        return {**asdict(self), "state": self.state.value, **times}
-
 
 @dataclass(frozen=True, slots=True)
-class EnhancementChange:
+class EnhancementChange(JsonRecord):
     """Enhancements that a command changed, and what it did to the collections."""
 
     enhancements: tuple[Enhancement, ...]  # as they are now
     published: int  # chunks
     retired: int  # chunks
     manifest_sha256: str
-
-    def as_dict(self) -> dict[str, object]:
-        """Return the change as JSON-ready values."""
-        return {**asdict(self), "enhancements": [enhancement.as_dict() for enhancement in self.enhancements]}
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from datetime import UTC, date, datetime, time, timedelta
 import sqlalchemy as sa
 
 from corpus_guard.corpus import retrieval_log
-from corpus_guard.domain import digest
+from corpus_guard.domain import digest, to_storable
 from corpus_guard.errors import HostileInput
 from corpus_guard.ledger.states import ReportState
 from corpus_guard.ledger.tables import filings, reports
@@ -109,11 +109,6 @@ def validate_filing(filing: Filing, at: datetime) -> Filing:
         origin=to_storable(filing.origin, MAX_ORIGIN_LENGTH),
         cut=filing.cut or any(len(text) > limit for text, limit in limits) or len(filing.served) > MAX_SERVED_CHUNKS,
     )
-
-
-def to_storable(text: str, max_length: int) -> str:
-    """Return `text` cut to `max_length` characters, without NUL and lone surrogates."""
-    return text[:max_length].encode("utf-8", "replace").decode().replace("\x00", "\ufffd")
 
 
 def reporter_trust(right: int, wrong: int) -> float:

@@ -117,11 +117,7 @@ def _served_chunks(ledger: Ledger, when: datetime) -> dict[str, str]:
 def _vector_files(ledger: Ledger, served: Mapping[str, str]) -> tuple[dict[str, dict[str, _PublishedChunk]], int]:
     """Return the chunks of each vector file by their ids, and how many chunks were erased since."""
     columns = (
-        publications.c.chunk_id,
-        publications.c.collection,
-        publications.c.version_id,
-        publications.c.vectors,
-        publications.c.model,
+        *publications.c["chunk_id", "collection", "version_id", "vectors", "model"],
         versions.c.batch,
         versions.c.stamp,
         chunks.c.text_sha256,

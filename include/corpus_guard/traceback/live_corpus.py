@@ -20,8 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpus_guard.corpus.retriever import reasons_to_withhold
-from corpus_guard.domain import digest
-from corpus_guard.traceback.filings import to_storable
+from corpus_guard.domain import digest, to_storable
 from corpus_guard.traceback.retrieval import RetrievedText
 
 if TYPE_CHECKING:

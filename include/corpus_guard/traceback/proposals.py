@@ -13,25 +13,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from corpus_guard.domain import TrustLevel
+from corpus_guard.domain import JsonRecord, TrustLevel
 from corpus_guard.errors import Stale
 from corpus_guard.ledger.queries import Row, select_in_batches
 from corpus_guard.ledger.states import SERVABLE_STATES, Label, PublicationState, Purpose, VersionState
-from corpus_guard.ledger.tables import (
-    chunks,
-    documents,
-    publications,
-    retrieved_chunks,
-    suspects,
-    traces,
-    versions,
-)
+from corpus_guard.ledger.tables import chunks, documents, publications, retrieved_chunks, suspects, traces, versions
 from corpus_guard.removal.purge_targets import group_by_content
 from corpus_guard.removal.withdrawal import withdrawal_id
 from corpus_guard.review.decisions import Decision, ItemRevision, decide
@@ -48,7 +40,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class ProposedDocument:
+class ProposedDocument(JsonRecord):
     """A document that would be withdrawn."""
 
     version_id: str
@@ -59,14 +51,9 @@ class ProposedDocument:
     served_since: datetime | None  # None: not served now
     retrievals: int  # searches of applications that returned it
 
-    def as_dict(self) -> dict[str, object]:
-        """Return a JSON-ready form."""
-        since = self.served_since.isoformat() if self.served_since else None
-        return {**asdict(self), "served_since": since}
-
 
 @dataclass(frozen=True, slots=True)
-class WithdrawalProposal:
+class WithdrawalProposal(JsonRecord):
     """An accused version with its copies: withdrawn together, or not at all."""
 
     proposal_id: str  # of its versions; the id of the withdrawal it would be
@@ -91,8 +78,7 @@ class WithdrawalProposal:
 
     def as_dict(self) -> dict[str, object]:
         """Return a JSON-ready form."""
-        listed = [document.as_dict() for document in self.documents]
-        return {**asdict(self), "documents": listed, "versions": self.versions, "ticked": self.ticked}
+        return {**JsonRecord.as_dict(self), "versions": self.versions, "ticked": self.ticked}
 
 
 def divide_by_answer(

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from corpus_guard.batches.chunk_texts import read_chunk_texts
-from corpus_guard.domain import digest
+from corpus_guard.domain import JsonRecord, digest, to_storable
 from corpus_guard.errors import UnknownSubject
 from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
@@ -33,7 +33,6 @@ from corpus_guard.ledger.states import Label, TraceOutcome
 from corpus_guard.ledger.tables import events, reports, suspects, traces
 from corpus_guard.traceback.activations.witness import TestimonyRecord
 from corpus_guard.traceback.conclusion import Prior
-from corpus_guard.traceback.filings import to_storable
 from corpus_guard.traceback.loop import JudgedText, StopReason
 from corpus_guard.traceback.rag_model import repeats
 from corpus_guard.traceback.reports import close_report
@@ -98,7 +97,7 @@ class JudgedTextRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Trace:
+class Trace(JsonRecord):
     """Trace of a report to texts, or as far as a run has come."""
 
     trace_id: str  # empty: an investigation that is not stored
@@ -132,11 +131,7 @@ class Trace:
 
     def as_dict(self) -> dict[str, object]:
         """Return the trace as JSON-ready values."""
-        times = {
-            name: when.isoformat() if (when := getattr(self, name)) else None
-            for name in ("as_of", "started_at", "finished_at")
-        }
-        return {**asdict(self), **times, "seconds": round(self.seconds, 3)}
+        return {**JsonRecord.as_dict(self), "seconds": round(self.seconds, 3)}
 
 
 def count_labels(rows: Sequence[JudgedTextRow]) -> dict[str, int]:

@@ -31,12 +31,7 @@ if TYPE_CHECKING:
     from corpus_guard.ledger import Ledger
 
 LARGE_REFRESH_SHARE: Final = 0.1  # of what is served; so many newer chunks make every older trace doubtful
-CLOSED_STATES: Final = (
-    ReportState.TRACED,
-    ReportState.NOT_POISONING,
-    ReportState.EXHAUSTED,
-    ReportState.UNDECIDED,
-)
+CLOSED_STATES: Final = (ReportState.TRACED, ReportState.NOT_POISONING, ReportState.EXHAUSTED, ReportState.UNDECIDED)
 REOPENED_EVENT: Final = "report_reopened"
 
 

@@ -69,7 +69,7 @@ _CHOICE: Final = re.compile(r"(?i)\bor\b(?! not\b)")
 _DENIAL: Final = re.compile(
     r"(?i)(?:,\s*)?(?:\b(?:it|this|that)(?:'s| is| was) )?"
     r"\b(?:not(?! only\b| more\b| less\b| later\b| exceed)|isn't|wasn't|aren't|rather than|instead of|as opposed to|contrary to"
-    r"|unlike)\b\s*(?P<denied>[^,;.!?]{1,120}?)"
+    r"|unlike)\b\s*[^,;.!?]{1,120}?"
     r"(?=\s*(?:,\s*but\b|\bbut\b|,|;|[.!?](?:\s|$)|$|\b(?:it|this|that)(?:'s| is)\b))"
     r"(?:\s*,?\s*but\b(?:\s+(?:it(?:'s| is)|rather|instead))?|\s*[,;]\s*(?:it|this|that)(?:'s| is| was)\b)?"
 )
@@ -90,10 +90,10 @@ _ASKED: Final = tuple(
 )  # fmt: skip
 _CONTRASTS: Final = (
     re.compile(
-        r"(?i)\b(?:it|this|that)(?:'s| is| was) not (?P<denied>[^!?]{1,120}?)(?:[,;.]\s*(?:but )?|\s+but )"
+        r"(?i)\b(?:it|this|that)(?:'s| is| was) not [^!?]{1,120}?(?:[,;.]\s*(?:but )?|\s+but )"
         r"(?:it|this|that)(?:'s| is| was)\s+"
     ),
-    re.compile(r"(?i)\bnot (?!only)(?P<denied>[^!?]{1,120}?),? but(?: rather| instead)?\s+"),
+    re.compile(r"(?i)\bnot (?!only)[^!?]{1,120}?,? but(?: rather| instead)?\s+"),
 )
 _UNIT: Final = re.compile(r"(?i)\bhow (?:many|much) (?P<unit>[a-z]+(?: [a-z]+)?)")
 _EVERY: Final = re.compile(r"(?i)^(?:once )?(?:every|each|per|in)\s+(?:(?=\d)|(?=[a-z]+[ -][a-z]))")
@@ -120,7 +120,6 @@ class ReportedClaim:
     sentence: str  # the sentence of the output that it was taken from
     values: tuple[Value, ...]  # that the answer states; spans are in `answer`
     is_affirmed: bool | None  # of a question of yes or no: yes; None: another question, or not said
-    denied: str = ""  # what the output says the answer is not
 
     @property
     def is_refusal(self) -> bool:
@@ -143,7 +142,7 @@ def read_reported_claim(question: str, output: str, correct: str | None = None) 
     """
     question, output = question[:MAX_OUTPUT_LENGTH], output[:MAX_OUTPUT_LENGTH]
     question_stems = {stem(word) for word in _words(question)}
-    output, contrasted = _without_contrast(output)
+    output = _without_contrast(output)
     sentences = _sentences(output)
     if not sentences:
         return ReportedClaim(output.strip(), output.strip(), (), None)
@@ -155,7 +154,7 @@ def read_reported_claim(question: str, output: str, correct: str | None = None) 
         return ReportedClaim(core or ("yes" if affirmed else "no"), telling, tuple(read_values(core)), affirmed)
     kinds = _kinds(question)
     sentence = _best(sentences, question_stems, kinds, correct)
-    remainder, denied = _without_denials(sentence)
+    remainder = _without_denials(sentence)
     stated = read_values(remainder)
     values = _other_values(stated, question, correct) or _other_values(stated, question, None)
     values = [value for value in values if value.kind in kinds or (is_polar(question) and value.kind is not Kind.COUNT)]
@@ -167,7 +166,7 @@ def read_reported_claim(question: str, output: str, correct: str | None = None) 
     answer = answer.strip(_QUOTES + ".,;:!?") or remainder.strip(_QUOTES + ".")
     read = _with_unit(question, answer)
     main = read if values else tuple(value for value in read if _is_most_of(value, answer))
-    return ReportedClaim(answer, sentence, main, None, denied or contrasted)
+    return ReportedClaim(answer, sentence, main, None)
 
 
 def _is_most_of(value: Value, answer: str) -> bool:
@@ -208,7 +207,7 @@ def _best(
     right = {stem(word) for word in _words(correct or "")}
 
     def score(sentence: str) -> float:
-        words = {stem(word) for word in _words(_without_denials(sentence)[0]) if word not in EMPTY}
+        words = {stem(word) for word in _words(_without_denials(sentence)) if word not in EMPTY}
         added = words - set(question_stems)
         values = _other_values(read_values(sentence), "", correct)
         return (
@@ -233,19 +232,19 @@ def _other_values(values: Sequence[Value], question: str, correct: str | None) -
     ]
 
 
-def _without_denials(sentence: str) -> tuple[str, str]:
-    """Return a sentence without what it denies, and that; the whole sentence where nothing else is left."""
-    denied = " ".join(match["denied"] for match in _DENIAL.finditer(sentence))
-    remainder = _DENIAL.sub(" ", sentence).strip(" ,;")
-    return (remainder, denied) if denied and set(_words(remainder)) - EMPTY else (sentence, "")
+def _without_denials(sentence: str) -> str:
+    """Return a sentence without what it denies; the whole sentence where it denies nothing, or nothing else is left."""
+    remainder, denials = _DENIAL.subn(" ", sentence)
+    remainder = remainder.strip(" ,;")
+    return remainder if denials and set(_words(remainder)) - EMPTY else sentence
 
 
-def _without_contrast(output: str) -> tuple[str, str]:
-    """Return what is left of "It is not A, it is B" or "not A but B", and A; all of it, where neither is said."""
+def _without_contrast(output: str) -> str:
+    """Return what is left of "It is not A, it is B" or "not A but B" without A; all of it, where neither is said."""
     for pattern in _CONTRASTS:
         if match := pattern.search(output):
-            return f"{output[: match.start()]} {output[match.end() :]}".strip(), match["denied"]
-    return output, ""
+            return f"{output[: match.start()]} {output[match.end() :]}".strip()
+    return output
 
 
 def _with_unit(question: str, answer: str) -> tuple[Value, ...]:

@@ -21,14 +21,14 @@ nowhere else; no message and no event holds one.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from typing import TypedDict, cast
 
 import sqlalchemy as sa
 
 from corpus_guard.corpus import retrieval_log
-from corpus_guard.domain import sha256_text
+from corpus_guard.domain import JsonRecord, sha256_text
 from corpus_guard.errors import Misuse, UnknownSubject
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.event_log import append_event
@@ -56,7 +56,7 @@ class FilingReceipt:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class Report(JsonRecord):
     """Wrong answer, with a summary of its filings."""
 
     report_id: str
@@ -77,8 +77,7 @@ class Report:
 
     def as_dict(self) -> dict[str, object]:
         """Return the report as JSON-ready values."""
-        times = {name: getattr(self, name).isoformat() for name in ("first_reported_at", "last_reported_at")}
-        return {**asdict(self), "state": self.state.value, "weight": round(self.weight, 4), **times}
+        return {**JsonRecord.as_dict(self), "weight": round(self.weight, 4)}
 
 
 class FilingRow(TypedDict):

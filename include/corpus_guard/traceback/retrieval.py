@@ -73,11 +73,7 @@ class InMemoryCorpus:
     """Texts and their vectors in memory, searched exhaustively."""
 
     def __init__(
-        self,
-        texts: Sequence[RetrievedText],
-        vectors: NDArray[np.float32],
-        embedder: TextEmbedder,
-        missing: int = 0,
+        self, texts: Sequence[RetrievedText], vectors: NDArray[np.float32], embedder: TextEmbedder, missing: int = 0
     ) -> None:
         """Hold texts and vectors.
 

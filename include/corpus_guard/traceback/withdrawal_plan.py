@@ -28,28 +28,18 @@ from typing import TYPE_CHECKING, TypedDict
 import sqlalchemy as sa
 
 from corpus_guard.corpus import outbox
-from corpus_guard.domain import sha256_text
+from corpus_guard.domain import sha256_text, to_storable
 from corpus_guard.errors import JudgeFailed, Misuse
 from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.queries import select_in_batches
 from corpus_guard.ledger.runs import begin_run
 from corpus_guard.ledger.states import SERVABLE_STATES, Label, Purpose, RunKind, TraceOutcome, VersionState
-from corpus_guard.ledger.tables import (
-    blocked,
-    decision_stands,
-    decisions,
-    events,
-    reports,
-    suspects,
-    traces,
-    versions,
-)
+from corpus_guard.ledger.tables import blocked, decision_stands, decisions, events, reports, suspects, traces, versions
 from corpus_guard.proof.sealing import seal_run
 from corpus_guard.removal import withdrawal
 from corpus_guard.removal.purge_targets import removal_targets, versions_with_equal_content
 from corpus_guard.traceback.cleared import cleared_versions
-from corpus_guard.traceback.filings import to_storable
 from corpus_guard.traceback.rag_model import repeats
 from corpus_guard.traceback.records import MAX_ANSWER_LENGTH, find_not_reproduced
 from corpus_guard.traceback.retrieval import Complaint
@@ -105,11 +95,7 @@ def list_pending_traces(ledger: Ledger) -> list[str]:
     """
     since = now() - PENDING_PERIOD
     statement = (
-        sa.select(
-            traces.c.trace_id,
-            traces.c.report_id,
-            suspects.c.version_id,
-        )
+        sa.select(traces.c.trace_id, traces.c.report_id, suspects.c.version_id)
         .join(suspects, suspects.c.trace_id == traces.c.trace_id)
         .join(versions, versions.c.version_id == suspects.c.version_id)
         .where(
@@ -408,10 +394,7 @@ class _TracedQuestion:
 
 def _questions_to_ask(ledger: Ledger, run_id: str, trace_ids: Sequence[str]) -> list[_TracedQuestion]:
     columns = (
-        traces.c.trace_id,
-        traces.c.report_id,
-        traces.c.k,
-        traces.c.answer_before,
+        *traces.c["trace_id", "report_id", "k", "answer_before"],
         reports.c.query,
         reports.c.output,
         reports.c.correct,

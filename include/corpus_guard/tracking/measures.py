@@ -7,26 +7,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from corpus_guard.screening.calibration import wilson_interval
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 BINS = 20  # of a risk histogram, equal parts of 0..1
-
-
-def wilson_interval(hits: int, n: int) -> tuple[float, float]:
-    """Return the 95 % score interval of a proportion (Wilson 1927); (0, 1) for no cases.
-
-    Args:
-        hits: cases that count, 0..n.
-        n: all cases.
-    """
-    if n == 0:
-        return 0.0, 1.0
-    from scipy.stats import binomtest
-
-    interval = binomtest(hits, n).proportion_ci(method="wilson")
-    return float(interval.low), float(interval.high)
 
 
 def area_under_curve(
@@ -41,6 +28,35 @@ def area_under_curve(
     from sklearn.metrics import roc_auc_score
 
     return float(roc_auc_score(positive, scores))
+
+
+@dataclass(frozen=True, slots=True)
+class CountedShare:
+    """Share as two counts."""
+
+    hits: int
+    n: int
+
+    @property
+    def rate(self) -> float:
+        """Return the share, 0..1; 0 for no cases."""
+        return self.hits / self.n if self.n else 0.0
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Return the 95 % Wilson interval."""
+        return wilson_interval(self.hits, self.n)
+
+    @property
+    def percent(self) -> str:
+        """Return a text like ``98.0 [96.1, 99.0]``, in per cent; empty for no cases."""
+        low, high = self.interval
+        return f"{100 * self.rate:.1f} [{100 * low:.1f}, {100 * high:.1f}]" if self.n else ""
+
+    def as_dict(self, digits: int = 5) -> dict[str, float]:
+        """Return counts, rate and interval for JSON."""
+        shares = zip(("rate", "low", "high"), (self.rate, *self.interval), strict=True)
+        return {"hits": self.hits, "n": self.n, **{name: round(share, digits) for name, share in shares}}
 
 
 @dataclass(frozen=True, slots=True)

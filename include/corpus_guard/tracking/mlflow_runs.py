@@ -6,7 +6,6 @@ The default is a SQLite file below the guard's home.
 from __future__ import annotations
 
 import contextlib
-import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -14,25 +13,12 @@ from typing import TYPE_CHECKING
 
 from corpus_guard.errors import Infrastructure
 from corpus_guard.settings import Settings
+from corpus_guard.traceback.importers.mlflow_traces import quieten_mlflow, tracking_uri, without_password
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
 METRICS_PER_REQUEST = 1_000  # MLflow's limit
-# Set before mlflow is imported: no telemetry, no pickle is read, and a dead server is given up on within
-# seconds.
-QUIET_ENVIRONMENT = {
-    "MLFLOW_DISABLE_TELEMETRY": "true",
-    "DO_NOT_TRACK": "true",
-    "MLFLOW_ALLOW_PICKLE_DESERIALIZATION": "false",
-    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
-    "MLFLOW_LOGGING_LEVEL": "WARNING",
-}
-
-
-def tracking_uri(settings: Settings) -> str:
-    """Return the address of the store that holds the runs."""
-    return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{settings.home / 'mlflow' / 'mlflow.db'}"
 
 
 def log_run(
@@ -68,7 +54,7 @@ def log_run(
     """
     uri = tracking_uri(settings)
     local = (settings.home / "mlflow" / "artifacts").as_uri() if uri.startswith("sqlite:") else None
-    with mlflow_errors(f"MLflow at {_without_password(uri)}", "check that it runs, or pass --no-mlflow"):
+    with mlflow_errors(f"MLflow at {without_password(uri)}", "check that it runs, or pass --no-mlflow"):
         from mlflow.entities import Metric, Param
 
         client = mlflow_client(settings)
@@ -98,7 +84,7 @@ def mlflow_errors(subject: str, advice: str) -> Iterator[None]:
         subject: what the message is about.
         advice: what the reader can do.
     """
-    _quieten()
+    quieten_mlflow()
     from mlflow.exceptions import MlflowException
 
     try:
@@ -109,20 +95,10 @@ def mlflow_errors(subject: str, advice: str) -> Iterator[None]:
 
 def mlflow_client(settings: Settings) -> MlflowClient:
     """Return a quiet client of the tracking server and the model registry; raises what mlflow raises."""
-    _quieten()
+    quieten_mlflow()
     from mlflow import MlflowClient
 
     uri = tracking_uri(settings)
     if uri.startswith("sqlite:"):
         (settings.home / "mlflow").mkdir(parents=True, exist_ok=True)
     return MlflowClient(uri, registry_uri=uri)
-
-
-def _quieten() -> None:
-    for name, value in QUIET_ENVIRONMENT.items():
-        os.environ.setdefault(name, value)
-
-
-def _without_password(uri: str) -> str:
-    before, at, after = uri.rpartition("@")
-    return f"{before.partition('//')[0]}//***@{after}" if at else uri

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 from fastapi import APIRouter, Request, Response
 from fastapi.openapi.utils import get_openapi
 
+from corpus_guard.domain import json_ready
 from corpus_guard.review.decisions import MAX_ITEMS
-from corpus_guard.review.evidence import (
-    Neighbour,
-    ReleasePreview,
-    Sibling,
-    VersionSummary,
-    load_evidence,
-    preview_release,
-)
+from corpus_guard.review.evidence import load_evidence, preview_release
 from corpus_guard.review.muting import list_mutes
 from corpus_guard.review.queue import find_item, list_revisions, load_page
 from corpus_guard.web.item import load_neighbours, raw_bytes
@@ -89,11 +82,11 @@ def item(request: Request, version_id: str) -> dict[str, object]:
         "stamp": evidence.version.stamp.as_dict(),
         "skipped": [{"check": skipped.check, "reason": skipped.reason} for skipped in evidence.skipped],
         "served_version": evidence.served_version,
-        "versions": [_json_object(version) for version in evidence.versions],
+        "versions": json_ready(evidence.versions),
         "principal": evidence.principal,
-        "siblings": [_json_object(sibling) for sibling in evidence.siblings],
-        "decisions": [{name: _json_value(value) for name, value in record.items()} for record in evidence.history],
-        "release": _json_object(release),
+        "siblings": json_ready(evidence.siblings),
+        "decisions": json_ready(evidence.history),
+        "release": json_ready(release),
         "policy_digest": deployment.screening.digest,
     }
 
@@ -101,7 +94,7 @@ def item(request: Request, version_id: str) -> dict[str, object]:
 @router.get("/items/{version_id}/neighbours", summary="What trusted and reviewed documents say about the same subject")
 def neighbours(request: Request, version_id: str) -> dict[str, object]:
     """Return the nearest served chunks. Loads the embedder: the first response takes seconds."""
-    return {"neighbours": [_json_object(neighbour) for neighbour in load_neighbours(request, version_id)]}
+    return {"neighbours": json_ready(load_neighbours(request, version_id))}
 
 
 @router.get("/items/{version_id}/raw", summary="The bytes as they were fetched", response_class=Response)
@@ -114,16 +107,3 @@ def raw(request: Request, version_id: str) -> Response:
 def mutes(request: Request) -> dict[str, object]:
     """Return them newest first."""
     return {"mutes": [mute.as_dict() for mute in list_mutes(current_deployment(request).ledger)]}
-
-
-def _json_object(record: VersionSummary | Sibling | ReleasePreview | Neighbour) -> dict[str, object]:
-    return {name: _json_value(getattr(record, name)) for name in record.__slots__}
-
-
-def _json_value(value: object) -> object:
-    """Return a value as JSON; times as ISO 8601."""
-    if isinstance(value, Mapping):
-        return {str(key): _json_value(member) for key, member in value.items()}
-    if isinstance(value, list | tuple):
-        return [_json_value(element) for element in value]
-    return value.isoformat() if hasattr(value, "isoformat") else value

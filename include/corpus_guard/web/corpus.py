@@ -139,13 +139,7 @@ def list_documents(
         conditions.append(here < there if descends else here > there)
     statement = (
         sa.select(
-            documents.c.doc_id,
-            documents.c.source,
-            documents.c.uri,
-            documents.c.trust,
-            documents.c.latest_version,
-            documents.c.latest_fetched_at,
-            documents.c.target_version,
+            *documents.c["doc_id", "source", "uri", "trust", "latest_version", "latest_fetched_at", "target_version"],
             versions.c.state,
             versions.c.risk,
         )

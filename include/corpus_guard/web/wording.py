@@ -19,10 +19,7 @@ REASON_TEMPLATES: Final[Mapping[str, tuple[str, ...]]] = {
         "Hidden text.",
         "The author or the date is forged.",
     ),
-    "escalate": (
-        "Needs somebody who knows the subject.",
-        "May be part of an attack; security should look at it.",
-    ),
+    "escalate": ("Needs somebody who knows the subject.", "May be part of an attack; security should look at it."),
 }
 """Reasons that reviewers give often: decision → texts."""
 

@@ -30,11 +30,7 @@ from corpus_guard.models.contradiction_reader import EXCERPT_CHARS, PagePost
 Labelled = tuple[PagePost, PairLabel]
 """Texts that are shown, and what the post does to the page."""
 
-FEVER_LABELS: Final = {
-    "REFUTES": PairLabel.CONTRADICTS,
-    "SUPPORTS": PairLabel.SAME,
-    "NOT ENOUGH INFO": PairLabel.OTHER,
-}
+FEVER_LABELS: Final = {"REFUTES": PairLabel.CONTRADICTS, "SUPPORTS": PairLabel.SAME, "NOT ENOUGH INFO": PairLabel.OTHER}
 AMONG_OTHERS: Final = 0.5
 """Share of the claims whose evidence stands among sentences of another one."""
 WRONG: Final = 0.55

@@ -69,12 +69,7 @@ def adapt_reader(
     ]
     choice.shuffle(examples)
     orders = sum(label for _, label in examples)
-    sheet = {
-        **weights.sheet,
-        "orders": orders,
-        "honest": len(examples) - orders,
-        "started_from": dict(weights.sheet),
-    }
+    sheet = {**weights.sheet, "orders": orders, "honest": len(examples) - orders, "started_from": dict(weights.sheet)}
     how = recipe or (ENGLISH_FURTHER if english else FURTHER)
     trained = train_reader(kind, examples, base, sheet, how, start=weights, seed=seed, progress=progress)
     changed = trained if share == 1 else weights.moved_towards(trained, share)

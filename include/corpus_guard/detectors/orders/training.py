@@ -237,10 +237,7 @@ class OrdersData:
         }
         rows = np.ones(len(self.texts), bool)
         trained = replace(
-            self._train_words(rows),
-            opens_at=opens_at,
-            reads_at=reads_at,
-            sheet={**self._sheet(), "left_out": left_out},
+            self._train_words(rows), opens_at=opens_at, reads_at=reads_at, sheet={**self._sheet(), "left_out": left_out}
         )
         reader, english = (
             replace(weights, sheet={**weights.sheet, SUM: added.to_record()})

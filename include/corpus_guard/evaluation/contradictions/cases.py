@@ -164,11 +164,7 @@ def _load_own(seed: int) -> tuple[list[TrustedText], list[ContradictionCase]]:
 
 
 def _generate(
-    title: str,
-    facts: Sequence[Mapping[str, Any]],
-    number: int,
-    around: Mapping[str, Sequence[str]],
-    rng: random.Random,
+    title: str, facts: Sequence[Mapping[str, Any]], number: int, around: Mapping[str, Sequence[str]], rng: random.Random
 ) -> Iterator[tuple[CaseGroup, str]]:
     fact = facts[number]
     rights = [fact.get("value", ""), *fact.get("equal", ())]

@@ -13,7 +13,7 @@ from typing import Final
 
 from corpus_guard.detectors.contradictions.honest_texts import HonestText, choose_documents, read_honest_texts
 from corpus_guard.detectors.samples import Half
-from corpus_guard.domain import TrustLevel
+from corpus_guard.domain import JsonRecord, TrustLevel
 from corpus_guard.evaluation.contradictions.figures import contradicted_texts
 from corpus_guard.models import TextEmbedder
 from corpus_guard.models.contradiction_reader import PagePost
@@ -27,7 +27,7 @@ TRUSTED: Final = 1_500
 
 
 @dataclass(frozen=True, slots=True)
-class HonestFigure:
+class HonestFigure(JsonRecord):
     """Texts of one file and half, and how many contradict a trusted one in the eyes of the guard."""
 
     file: str
@@ -40,15 +40,8 @@ class HonestFigure:
 
     def as_dict(self) -> dict[str, object]:
         """Return a JSON-ready form."""
-        return {
-            "file": self.file,
-            "half": self.half.value,
-            "flagged": self.flagged,
-            "texts": self.texts,
-            "trusted": self.trusted,
-            "embedding_ms": round(self.embedding_ms, 1),
-            "comparison_ms": round(self.comparison_ms, 1),
-        }
+        times = {name: round(getattr(self, name), 1) for name in ("embedding_ms", "comparison_ms")}
+        return {**JsonRecord.as_dict(self), **times}
 
 
 @dataclass(frozen=True, slots=True)

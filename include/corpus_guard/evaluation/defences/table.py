@@ -19,7 +19,7 @@ from corpus_guard.domain import Progress, no_progress
 from corpus_guard.errors import JudgeFailed
 from corpus_guard.evaluation.defences.interface import AttackedQuestion, Defence
 from corpus_guard.traceback.rag_model import RagModel
-from corpus_guard.tracking.measures import wilson_interval
+from corpus_guard.tracking.measures import CountedShare
 
 _NAMES = ("none", "ppl-90", "ppl-100", "robustrag", "ke-10", "ke-20", "ke-50", "ptr", "ptr+bte")
 PUBLISHED_RATES: Mapping[tuple[str, str], Mapping[str, tuple[float, float]]] = {
@@ -61,20 +61,15 @@ class DefenceResult:
 
     def as_dict(self) -> dict[str, object]:
         """Return the result for JSON, with 95 % Wilson intervals."""
-        intervals = {
-            "asr": wilson_interval(self.attacked, self.queries),
-            "acc": wilson_interval(self.right, self.queries),
-        }
+        asr = CountedShare(self.attacked, self.queries).as_dict(digits=4)
+        acc = CountedShare(self.right, self.queries).as_dict(digits=4)
         return {
             "defence": self.defence,
             "queries": self.queries,
-            "asr": round(self.asr, 4),
-            "acc": round(self.acc, 4),
-            **{
-                f"{name}_{side}": round(value, 4)
-                for name, pair in intervals.items()
-                for side, value in zip(("low", "high"), pair, strict=True)
-            },
+            "asr": asr["rate"],
+            "acc": acc["rate"],
+            **{f"asr_{side}": asr[side] for side in ("low", "high")},
+            **{f"acc_{side}": acc[side] for side in ("low", "high")},
             "failed": self.failed,
         }
 

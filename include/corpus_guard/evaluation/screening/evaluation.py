@@ -68,10 +68,7 @@ class ScreeningEvaluation:
 
 
 def evaluate_screening(
-    settings: Settings,
-    request: ScreeningRequest,
-    peers: Sequence[Screener] = (),
-    progress: Progress = no_progress,
+    settings: Settings, request: ScreeningRequest, peers: Sequence[Screener] = (), progress: Progress = no_progress
 ) -> ScreeningEvaluation:
     """Screen labelled texts and count.
 

@@ -117,11 +117,7 @@ class JudgeFactories:
     """
 
     def __init__(
-        self,
-        settings: Settings,
-        models: Models,
-        prompt: JudgePrompt = JudgePrompt.OWN,
-        sample: int = SAMPLE_SIZE,
+        self, settings: Settings, models: Models, prompt: JudgePrompt = JudgePrompt.OWN, sample: int = SAMPLE_SIZE
     ) -> None:
         self._settings, self._models, self._prompt, self._sample = settings, models, prompt, sample
         self._factories: dict[tuple[tuple[str, ...], int], JudgeFactory] = {}

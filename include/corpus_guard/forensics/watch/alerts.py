@@ -30,6 +30,7 @@ import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
+from corpus_guard.domain import JsonRecord
 from corpus_guard.forensics.watch.detectors import LOOKBACK_DAYS, Candidate, WatchDetector, find_candidates
 from corpus_guard.forensics.watch.log_reader import LoggedAnswer, LogReading, read_answers, read_window
 from corpus_guard.forensics.watch.window import DAY, RetrievalWindow
@@ -59,7 +60,7 @@ _NOT_LOGGED: Final = frozenset({"subject", "source", "uri", "until"})  # in the 
 
 
 @dataclass(frozen=True, slots=True)
-class RetrievalAlert:
+class RetrievalAlert(JsonRecord):
     """A document, or an id that is none of ours, that a detector names."""
 
     detector: str
@@ -81,7 +82,7 @@ class RetrievalAlert:
 
     def as_dict(self) -> dict[str, Any]:
         """Return a JSON-ready form."""
-        return {**asdict(self), "until": self.until.isoformat(), "sentence": self.sentence}
+        return {**JsonRecord.as_dict(self), "sentence": self.sentence}
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,14 +57,7 @@ def read_window(ledger: Ledger, until: datetime) -> LogReading:
         asker, question, origins = _Index(), _Index(), []
         at, askers, questions, ids, unnamed = [], [], [], [], 0
         statement = (
-            sa.select(
-                retrievals.c.retrieval_id,
-                retrievals.c.at,
-                retrievals.c.query_id,
-                retrievals.c.session,
-                retrievals.c.user_id,
-                retrievals.c.origin,
-            )
+            sa.select(*retrievals.c["retrieval_id", "at", "query_id", "session", "user_id", "origin"])
             .where(*inside)
             .order_by(retrievals.c.at, retrievals.c.retrieval_id)
             .offset(left_out)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,36 +67,10 @@ class RetrievalWindow:
     def _between(self, first: int, last: int) -> RetrievalWindow:
         low, high = np.searchsorted(self.hit_retrieval, [first, last])
         cut = self._with_hits(self.hit_retrieval[low:high] - np.int32(first), self.hit_chunk[low:high])
-        return RetrievalWindow(
-            self.at[first:last],
-            self.asker[first:last],
-            self.question[first:last],
-            cut.cluster,
-            cut.hit_retrieval,
-            cut.hit_chunk,
-            cut.chunk_document,
-            cut.entered,
-            cut.leaves,
-            cut.chunk_ids,
-            cut.documents,
-            self.unnamed,
-        )
+        return replace(cut, at=self.at[first:last], asker=self.asker[first:last], question=self.question[first:last])
 
     def _with_hits(self, retrieval: Integers, chunk: Integers) -> RetrievalWindow:
-        return RetrievalWindow(
-            self.at,
-            self.asker,
-            self.question,
-            self.cluster,
-            retrieval,
-            chunk,
-            self.chunk_document,
-            self.entered,
-            self.leaves,
-            self.chunk_ids,
-            self.documents,
-            self.unnamed,
-        )
+        return replace(self, hit_retrieval=retrieval, hit_chunk=chunk)
 
 
 def cluster_questions(sketches: Sequence[str | None]) -> Integers:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
-from corpus_guard.domain import Finding, Severity
+from corpus_guard.domain import Finding, JsonRecord, Severity
 from corpus_guard.intake.parsing.mojibake import repair_mojibake
 
 CHECK = "parsing"
@@ -18,7 +18,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
-class ParsedDocument:
+class ParsedDocument(JsonRecord):
     """A document as text, with all problems that parsing met.
 
     A document that cannot be read has an empty `text` and a critical problem that says why.
@@ -29,21 +29,6 @@ class ParsedDocument:
     declared: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))  # the document's own claims
     problems: tuple[Finding, ...] = ()
     media_type: str = ""  # as decided by content
-
-    @property
-    def unreadable(self) -> bool:
-        """True if a problem says that nothing could be read."""
-        return any(problem.severity is Severity.CRITICAL for problem in self.problems)
-
-    def as_dict(self) -> dict[str, object]:
-        """Return a JSON-ready form."""
-        return {
-            "text": self.text,
-            "hidden": self.hidden,
-            "declared": dict(self.declared),
-            "problems": [problem.as_dict() for problem in self.problems],
-            "media_type": self.media_type,
-        }
 
     @classmethod
     def from_dict(cls, row: Mapping[str, Any]) -> ParsedDocument:

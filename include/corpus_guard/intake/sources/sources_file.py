@@ -102,11 +102,7 @@ class Connector(Protocol):
 
 
 def load_sources(
-    path: Path,
-    *,
-    max_bytes: int = MAX_BYTES,
-    connections: Connections = from_environment,
-    cache: Path | None = None,
+    path: Path, *, max_bytes: int = MAX_BYTES, connections: Connections = from_environment, cache: Path | None = None
 ) -> tuple[Source, ...]:
     """Read ``sources.yaml`` and open the sources it declares; contact nothing yet.
 

@@ -42,14 +42,7 @@ def rotate(
     key = keyring.rotate(size, overlap)
     with ledger.write() as connection:
         append_event(
-            connection,
-            "key_rotated",
-            key,
-            run_id,
-            by=by,
-            reason=reason,
-            overlap=overlap,
-            keyring_sha256=keyring.sha256,
+            connection, "key_rotated", key, run_id, by=by, reason=reason, overlap=overlap, keyring_sha256=keyring.sha256
         )
     return key, sign_head(ledger, settings)
 

@@ -68,11 +68,7 @@ def check_rows(ledger: Ledger, collector: DeviationCollector, progress: Progress
             for key, problem, expected, actual in _differences(connection, table):
                 if key not in reported:
                     _report(collector, table, key, problem, expected, actual)
-    for subject, check in (
-        ("documents", _check_served),
-        ("documents", _check_seen),
-        ("queries", _check_questions),
-    ):
+    for subject, check in (("documents", _check_served), ("documents", _check_seen), ("queries", _check_questions)):
         with collector.catching_unreadable(subject), ledger.read() as connection:
             check(connection, reported, collector)
 

@@ -87,12 +87,7 @@ class _CollectionState:
 
 
 def check_store(
-    ledger: Ledger,
-    storage: Storage,
-    store: Store,
-    seal: SignedSeal,
-    collector: DeviationCollector,
-    progress: Progress,
+    ledger: Ledger, storage: Storage, store: Store, seal: SignedSeal, collector: DeviationCollector, progress: Progress
 ) -> StoreCheck:
     """Compare every record of every collection; deviations go to `collector`.
 

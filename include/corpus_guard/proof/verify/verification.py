@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from corpus_guard.domain import Progress, no_progress
+from corpus_guard.domain import JsonRecord, Progress, no_progress
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.undecodable import UndecodableText, UndecodableValue
 from corpus_guard.proof.deviations import Deviation, DeviationKind
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Verification:
+class Verification(JsonRecord):
     """Result of a verification."""
 
     deviations: tuple[Deviation, ...]  # the first 10,000
@@ -75,18 +75,9 @@ class Verification:
         """Return the result JSON-ready."""
         return {
             "holds": self.holds,
-            "events": self.events,
-            "heads": self.heads,
-            "lines": self.lines,
-            "records": self.records,
-            "queried": self.queried,
-            "files_read": self.files_read,
-            "files_known": self.files_known,
-            "unsigned": self.unsigned,
-            "seconds": round(self.seconds, 3),
             "counts": self.counts,
-            "more": self.more,
-            "deviations": [deviation.as_dict() for deviation in self.deviations],
+            **JsonRecord.as_dict(self),
+            "seconds": round(self.seconds, 3),
         }
 
 
@@ -154,13 +145,7 @@ def _verify(
     named = [deviation.subject for deviation in open_deviations]
     share = FileShare.everything() if deep else FileShare.of_day(now().date(), settings.verify_nights, named)
     files = check_files(
-        ledger,
-        storage,
-        settings,
-        share,
-        collector,
-        progress,
-        checked_manifest=seal.event.name if seal.event else "",
+        ledger, storage, settings, share, collector, progress, checked_manifest=seal.event.name if seal.event else ""
     )
     with collector.catching_unreadable("events"):
         check_parts(ledger, collector)

@@ -235,13 +235,7 @@ _MORSE_CODES: Final = (
     ".- -... -.-. -.. . ..-. --. .... .. .--- -.- .-.. -- -. --- .--. --.- .-. ... - ..- ...- .-- -..- -.-- --.. "
     "----- .---- ..--- ...-- ....- ..... -.... --... ---.. ----. .-.-.- --..-- ..--.. -.-.-- .-.-. ---... -....-"
 )
-_MORSE: Final = dict(
-    zip(
-        _MORSE_CODES.split(),
-        "abcdefghijklmnopqrstuvwxyz0123456789.,?!+:-",
-        strict=True,
-    )
-)
+_MORSE: Final = dict(zip(_MORSE_CODES.split(), "abcdefghijklmnopqrstuvwxyz0123456789.,?!+:-", strict=True))
 
 
 def unbraille(run: str) -> str:

@@ -308,11 +308,7 @@ _MIN_TURNED: Final = 6
 
 _READINGS: Final[tuple[tuple[str, str, Callable[[FoldedText], Iterator[DecodedView]]], ...]] = (
     (TRIGGER, SHIFTED, _deciphered),
-    (
-        "|".join((*(key[::-1] for key in _KEYS), whole_word(key[::-1] for key in _BACKWARDS))),
-        REVERSED,
-        _reversed,
-    ),
+    ("|".join((*(key[::-1] for key in _KEYS), whole_word(key[::-1] for key in _BACKWARDS))), REVERSED, _reversed),
     (
         r"\b(?:instructions?|prompts?|directions|guidelines|orders|rules),? (?:previous|prior|earlier|above|system|your)"
         r"(?: (?:the|your|all|these|of|any)){0,3} (?:ignore|disregard|forget|reveal|print|override|follow)\b",

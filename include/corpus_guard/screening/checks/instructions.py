@@ -542,10 +542,7 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
             data = view.text.encode("utf-8", "replace")
             offsets = CharOffsets(data, len(view.text))
             yield from search.hits(
-                self._matchers[2],
-                data,
-                lambda start, end: view.locate(offsets.char(start), offsets.char(end)),
-                weigh,
+                self._matchers[2], data, lambda start, end: view.locate(offsets.char(start), offsets.char(end)), weigh
             )
             return
 

@@ -38,16 +38,9 @@ from corpus_guard.claims.comparison import Outcome
 from corpus_guard.claims.statements import Statement, read_statements, shift_statement
 from corpus_guard.claims.text_comparison import compare_texts
 from corpus_guard.claims.value import Kind
-from corpus_guard.domain import Counterstatement, Finding, Severity, Span, TrustLevel, Version
+from corpus_guard.domain import Counterstatement, Finding, Severity, Span, TrustLevel, Version, plural
 from corpus_guard.screening.check import Check, ConfiguredCheck, Hits, Params
-from corpus_guard.screening.checks._changes import (
-    ADDRESS,
-    SENSE,
-    TokenisedText,
-    WordChange,
-    changed_fact,
-    find_changes,
-)
+from corpus_guard.screening.checks._changes import ADDRESS, SENSE, TokenisedText, WordChange, changed_fact, find_changes
 from corpus_guard.screening.checks.provenance import AUTHOR_KEYS, MODIFIED_KEYS, normalise_key, parse_date
 from corpus_guard.screening.survey.survey import Survey
 
@@ -176,7 +169,7 @@ class Modification(ConfiguredCheck[ModificationParams]):
         elif self._isolated(pair):
             yield from self._describe_quiet_changes(pair)
         else:
-            message = f"{_places(pair)} changed; {pair.kept_share:.0%} of the words stayed"
+            message = f"{plural(len(pair.changes), 'place')} changed; {pair.kept_share:.0%} of the words stayed"
             yield self._finding("edited", Severity.INFO, 0.05, message, pair, pair.span(pair.changes[0]))
             yield from self._describe_restated(pair)
 
@@ -229,7 +222,7 @@ class Modification(ConfiguredCheck[ModificationParams]):
                 pair.counterstatement(change),
             )
         if not facts:
-            message = f"{_places(pair)} changed, no fact among them that this check knows"
+            message = f"{plural(len(pair.changes), 'place')} changed, no fact among them that this check knows"
             yield self._finding("edited", Severity.INFO, 0.05, message, pair, pair.span(pair.changes[0]))
 
     def _compare_metadata(self, pair: _Pair) -> Iterator[Finding]:
@@ -261,13 +254,7 @@ class Modification(ConfiguredCheck[ModificationParams]):
     ) -> Finding:
         tags = () if severity is Severity.INFO else ("poisoning", "misinformation")
         return self.finding(
-            code,
-            severity,
-            score,
-            message + pair.reference,
-            span=span,
-            tags=tags,
-            counterstatement=counterstatement,
+            code, severity, score, message + pair.reference, span=span, tags=tags, counterstatement=counterstatement
         )
 
 
@@ -377,10 +364,6 @@ def _read_changed(text: str, spans: Sequence[Span]) -> list[Statement]:
         for span in spans
         for statement in read_statements(text[span.start : span.end]).statements
     ]
-
-
-def _places(pair: _Pair) -> str:
-    return "1 place" if len(pair.changes) == 1 else f"{len(pair.changes):,} places"
 
 
 def _shifted(span: Span | None, passage: Span) -> Span:

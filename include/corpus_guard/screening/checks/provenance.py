@@ -23,7 +23,7 @@ from typing import Final
 from pydantic import Field
 
 from corpus_guard import domain
-from corpus_guard.domain import Finding, Severity, Stamp, TrustLevel, Version
+from corpus_guard.domain import Finding, Severity, Stamp, TrustLevel, Version, plural
 from corpus_guard.ledger import triage
 from corpus_guard.screening.check import ConfiguredCheck, Hits, Params
 from corpus_guard.screening.survey.survey import Survey
@@ -126,7 +126,7 @@ class Provenance(ConfiguredCheck[ProvenanceParams]):
             ahead = (date - fetched) // _DAY
             if date - fetched > _DAY:
                 far = ahead >= self.params.far_days
-                message = f"The date “{key}” lies {_days(ahead)} after the document was fetched."
+                message = f"The date “{key}” lies {plural(ahead, 'day')} after the document was fetched."
                 yield self._finding("future", Severity.MEDIUM if far else Severity.LOW, 0.5 if far else 0.25, message)
         for key in sorted(dates.keys() & (_CREATED_KEYS | MODIFIED_KEYS)):
             if dates[key].year < self.params.earliest_year:
@@ -135,7 +135,9 @@ class Provenance(ConfiguredCheck[ProvenanceParams]):
         created = [dates[key] for key in sorted(dates.keys() & _CREATED_KEYS)]
         modified = [dates[key] for key in sorted(dates.keys() & MODIFIED_KEYS)]
         if created and modified and min(created) - max(modified) > _DAY:
-            message = f"Declared as created {_days((min(created) - max(modified)) // _DAY)} after its last change."
+            message = (
+                f"Declared as created {plural((min(created) - max(modified)) // _DAY, 'day')} after its last change."
+            )
             yield self._finding("order", Severity.LOW, 0.25, message)
 
     def _claims(self, stamp: Stamp, declared: Mapping[str, str]) -> Iterator[Finding]:
@@ -215,10 +217,6 @@ def _parse_words(text: str) -> datetime | None:
 
 def _aware(moment: datetime) -> datetime:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-
-
-def _days(count: int) -> str:
-    return "1 day" if count == 1 else f"{count:,} days"
 
 
 def normalise_key(key: str) -> str:

@@ -159,13 +159,7 @@ class NearbyChunks:
             )
 
     def _add_arriving(
-        self,
-        rank: int,
-        rows: Sequence[int],
-        count: int,
-        nearby: Mapping[int, list[OtherChunk]],
-        *,
-        are_peers: bool,
+        self, rank: int, rows: Sequence[int], count: int, nearby: Mapping[int, list[OtherChunk]], *, are_peers: bool
     ) -> None:
         columns, vectors = self._beside(rank, are_peers, int(self._cells.labels[rows[0]]))
         if not len(columns):

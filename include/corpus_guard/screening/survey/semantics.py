@@ -181,8 +181,7 @@ def survey_semantics(
         for position, agreement in find_groups(passages, vectors, texts, wording, grouping, served or NoServedChunks()):
             agreements.setdefault(passages[position].version_id, []).append(agreement)
     return Semantics(
-        {version: tuple(group) for version, group in agreements.items()},
-        _nearby_questions(passages, vectors, bank),
+        {version: tuple(group) for version, group in agreements.items()}, _nearby_questions(passages, vectors, bank)
     )
 
 

@@ -28,13 +28,7 @@ import orjson
 
 from corpus_guard.domain import TrustLevel, Version
 from corpus_guard.errors import Inconsistent
-from corpus_guard.screening.survey.resemblance import (
-    History,
-    RunColumns,
-    SimilarDocument,
-    Standing,
-    find_neighbours,
-)
+from corpus_guard.screening.survey.resemblance import History, RunColumns, SimilarDocument, Standing, find_neighbours
 from corpus_guard.screening.survey.semantics import Semantics, select
 from corpus_guard.screening.survey.signals import Signals
 from corpus_guard.screening.survey.source_statistics import Robust, source_statistics

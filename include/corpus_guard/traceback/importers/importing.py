@@ -20,12 +20,12 @@ import json
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import IO
 
 from corpus_guard.batches import Storage
-from corpus_guard.domain import Progress, canonical_json, no_progress
+from corpus_guard.domain import JsonRecord, Progress, canonical_json, no_progress
 from corpus_guard.errors import HostileInput, Inconsistent
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.ledger import now
@@ -40,7 +40,7 @@ SPOOL_BYTES = 2**20  # of rows put aside, held in memory
 
 
 @dataclass(frozen=True, slots=True)
-class ImportSummary:
+class ImportSummary(JsonRecord):
     """Counts of an import, its source, and where the rows are that it could not take."""
 
     source: str  # without passwords
@@ -56,10 +56,6 @@ class ImportSummary:
     formats: tuple[str, ...]
     aside_file: str | None  # storage name of the rows that were put aside
     reasons: Mapping[str, int]  # why rows were put aside → how many
-
-    def as_dict(self) -> dict[str, object]:
-        """Return the summary as JSON-ready values."""
-        return asdict(self)
 
 
 def import_reports(

@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 
 TRACES_PER_PAGE = 100  # traces, with their spans
 EXPECTATION_NAME = "expected_response"
-# Set before mlflow is imported: no telemetry, and a dead server is given up on in seconds.
-_QUIET = {
+# Set before mlflow is imported: no telemetry, no pickle is read, and a dead server is given up on within
+# seconds.
+QUIET_ENVIRONMENT = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "DO_NOT_TRACK": "true",
     "MLFLOW_ALLOW_PICKLE_DESERIALIZATION": "false",
@@ -95,6 +96,18 @@ def tracking_uri(settings: Settings) -> str:
     return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{settings.home / 'mlflow' / 'mlflow.db'}"
 
 
+def without_password(uri: str) -> str:
+    """Return the address without user and password, as a message may show it."""
+    before, at, after = uri.rpartition("@")
+    return f"{before.partition('//')[0]}//***@{after}" if at else uri
+
+
+def quieten_mlflow() -> None:
+    """Set what mlflow reads as it is imported."""
+    for name, value in QUIET_ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+
+
 def trace_records(settings: Settings, experiment: str, mark: Mark) -> Iterator[Record]:
     """Yield the traces of an experiment that carry the mark, the oldest first.
 
@@ -109,8 +122,7 @@ def trace_records(settings: Settings, experiment: str, mark: Mark) -> Iterator[R
     """
     if not _NAME.fullmatch(mark.name) or not _NAME.fullmatch(mark.value):
         raise Misuse("mlflow: the mark must be NAME=VALUE of letters, digits, spaces, dots and hyphens")
-    for name, value in _QUIET.items():
-        os.environ.setdefault(name, value)
+    quieten_mlflow()
     from mlflow import MlflowClient
     from mlflow.exceptions import MlflowException
 
@@ -119,9 +131,7 @@ def trace_records(settings: Settings, experiment: str, mark: Mark) -> Iterator[R
         client = MlflowClient(uri)
         stored = client.get_experiment_by_name(experiment)
         if stored is None:
-            raise Misuse(
-                f"mlflow:{experiment}: there is no such experiment at {_without_password(uri)}; check its name"
-            )
+            raise Misuse(f"mlflow:{experiment}: there is no such experiment at {without_password(uri)}; check its name")
         number, token = 0, None
         while True:
             page = client.search_traces(
@@ -139,7 +149,7 @@ def trace_records(settings: Settings, experiment: str, mark: Mark) -> Iterator[R
                 return
     except (MlflowException, OSError) as error:
         raise SourceUnavailable(
-            f"MLflow at {_without_password(uri)}: {type(error).__name__}; check that it runs and that "
+            f"MLflow at {without_password(uri)}: {type(error).__name__}; check that it runs and that "
             "MLFLOW_TRACKING_URI is right"
         ) from error
 
@@ -173,8 +183,3 @@ def _values(trace: Trace, mark: Mark) -> _TraceValues:
 
 def _time(milliseconds: int) -> datetime:
     return datetime.fromtimestamp(milliseconds / 1000, UTC)
-
-
-def _without_password(uri: str) -> str:
-    before, at, after = uri.rpartition("@")
-    return f"{before.partition('//')[0]}//***@{after}" if at else uri

@@ -47,6 +47,7 @@ from corpus_guard.traceback.judges.support_evidence import (
     opposites_asked_of,
     pair_asked_of,
     read_support,
+    share_of_weight,
     speaks_of_itself,
     stemmed_words,
     stems,
@@ -239,8 +240,8 @@ class EvidenceReader:
         words = [word for part in words_by_part for word in part]
         sentences = [set(part) for part in words_by_part]
         pairs = [first | second for first, second in zip(sentences, [*sentences[1:], set()], strict=True)]
-        covers = [_weighted_share(added, pair) for pair in pairs]
-        questions = [_weighted_share(question, pair) for pair in pairs]
+        covers = [share_of_weight(added, pair) for pair in pairs]
+        questions = [share_of_weight(question, pair) for pair in pairs]
         following = [*words_by_part[1:], []]
         lengths = [len(first) + len(second) for first, second in zip(words_by_part, following, strict=True)]
         highest = max(covers)
@@ -252,15 +253,15 @@ class EvidenceReader:
         numbers = (
             float(count > 0),
             count / len(sentences),
-            _weighted_share(added, present),
-            _weighted_share(complaint.output, present),
-            _weighted_share(question, present),
-            max(_weighted_share(added, sentence) * _weighted_share(question, sentence) for sentence in sentences),
+            share_of_weight(added, present),
+            share_of_weight(complaint.output, present),
+            share_of_weight(question, present),
+            max(share_of_weight(added, sentence) * share_of_weight(question, sentence) for sentence in sentences),
             max(cover * share for cover, share in zip(covers, questions, strict=True)),
             max(share for cover, share in zip(covers, questions, strict=True) if cover >= 0.999 * highest)
             if highest > 0
             else 0.0,
-            _weighted_share(added, head) * _weighted_share(question, head),
+            share_of_weight(added, head) * share_of_weight(question, head),
             joined.find(phrase) / len(joined) if count else 1.0,
             _longest_question_run(complaint.words, words[:400]),
             _led_share(complaint.words, words),
@@ -278,7 +279,7 @@ class EvidenceReader:
             math.log1p(lengths[best]),
             math.log1p(len(parts)),
             sum(
-                _weighted_share(question, sentence) > 0.3 or _weighted_share(added, sentence) > 0.5
+                share_of_weight(question, sentence) > 0.3 or share_of_weight(added, sentence) > 0.5
                 for sentence in sentences
             )
             / len(parts),
@@ -414,11 +415,6 @@ def _tokenizable(text: str) -> str:
 
 
 _ORDERS = frozenset(word for words in _MODEL_ADDRESS_WORDS.split() for word in stems(words))
-
-
-def _weighted_share(expected: Mapping[str, float], present: Collection[str]) -> float:
-    total = sum(expected.values())
-    return sum(weight for word, weight in expected.items() if word in present) / total if total else 0.0
 
 
 def _plain_share(expected: Collection[str], present: Collection[str]) -> float:

@@ -280,7 +280,7 @@ def _read(asked_claim: AskedClaim, plain: PlainText, sentence: _Sentence) -> _Re
         return _read_polarity(asked_claim, asked_claim.claim.is_affirmed, sentence)
     if asked_claim.values:
         return _read_values(asked_claim, plain, sentence)
-    share = _share(asked_claim.answer, sentence.words)
+    share = share_of_weight(asked_claim.answer, sentence.words)
     if _says_otherwise(asked_claim, sentence):
         return _Reading(opposes=1.0)
     if share < MIN_HELD:
@@ -408,7 +408,9 @@ def _read_values(asked_claim: AskedClaim, plain: PlainText, sentence: _Sentence)
             is_denied &= value.is_denied or _is_former(plain, value, sentence)
         elif relation is Relation.DIFFERENT and not value.is_denied and not _is_former(plain, value, sentence):
             opposes = max(opposes, fits)
-    if not holds and _share(asked_claim.answer, sentence.words) >= 0.99:  # written in a way that no value is read from
+    if (
+        not holds and share_of_weight(asked_claim.answer, sentence.words) >= 0.99
+    ):  # written in a way that no value is read from
         return _Reading(holds=0.8, denies=_is_denied(asked_claim.answer, sentence.text), unit=0.4)
     return _Reading(
         holds=holds, opposes=0.0 if holds else opposes, denies=bool(holds) and is_denied, unit=unit if holds else 0.5
@@ -542,7 +544,8 @@ def _nearness(asked_claim: AskedClaim, sentences: Sequence[_Sentence]) -> float:
     return sum(weight * math.exp(-distances[word] / NEARNESS) for word, weight in asked_claim.question.items()) / total
 
 
-def _share(expected: Mapping[str, float], present: Collection[str]) -> float:
+def share_of_weight(expected: Mapping[str, float], present: Collection[str]) -> float:
+    """Return the share of the weight of `expected` that the words which are present have; 0 if it has none."""
     total = sum(expected.values())
     return sum(weight for word, weight in expected.items() if word in present) / total if total else 0.0
 

@@ -131,10 +131,7 @@ class CheckedNetwork(httpcore.NetworkBackend):
         raise failure
 
     def connect_unix_socket(
-        self,
-        path: str,
-        timeout: float | None = None,
-        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
+        self, path: str, timeout: float | None = None, socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None
     ) -> httpcore.NetworkStream:
         """Refuse: pages never come from Unix sockets."""
         raise httpcore.ConnectError("pages never come from Unix sockets")
