@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 import sqlalchemy as sa
 
 import deciding
+from corpus_guard.batches.storage import parquet_bytes
+from corpus_guard.batches.tables import vectors_to_table
 from corpus_guard.corpus import outbox, publishing
 from corpus_guard.corpus.chroma_store import ChromaStore
 from corpus_guard.corpus.store import Store
@@ -19,7 +22,7 @@ from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.tables import chunks, decisions, events, findings, publications
 from corpus_guard.review.decisions import Choice
 from corpus_guard.review.queue import load_page
-from material import Shelf, a_version, judged
+from material import MODEL, Shelf, a_version, judged, vector_of
 
 ON_BOTH_STORES = True
 
@@ -78,6 +81,26 @@ def test_recording_and_draining_again_changes_nothing(shelf: Shelf) -> None:
 
     assert shelf.drain() == (0, 0)
     assert shelf.in_ledger() == before
+
+
+def test_each_chunk_gets_the_vector_of_its_own_file(shelf: Shelf) -> None:
+    """A chunk embedded in two batches has two vectors, and both files may be in one group."""
+    files = [a_version("first", passages=("quay",)), a_version("second", passages=("pier",))]
+    for version in files:
+        shelf.accept(version)
+    ids = [version.chunks[0].chunk_id for version in files]
+    names = [row.vectors for row in (shelf.in_ledger("pending")[key] for key in sorted(shelf.held_by(*files)))]
+    by_chunk = dict(zip(sorted(ids), names, strict=True))
+    for own in files:
+        chunk = own.chunks[0]
+        table = np.stack([vector_of(chunk.text if name == chunk.chunk_id else "another") for name in ids])
+        shelf.storage.write(by_chunk[chunk.chunk_id], parquet_bytes(vectors_to_table(ids, table, MODEL)))
+
+    shelf.drain()
+
+    vectors = {name: record.vector for (_, name), record in shelf.in_chroma().items()}
+    for version in files:
+        assert np.allclose(vectors[version.chunks[0].chunk_id], vector_of(version.chunks[0].text), atol=1e-6)
 
 
 def test_a_changed_document_replaces_its_chunks(shelf: Shelf) -> None:

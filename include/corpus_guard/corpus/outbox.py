@@ -121,9 +121,8 @@ def _pending(ledger: Ledger, last: Row | None) -> Sequence[Row]:
 
 def _publish(ledger: Ledger, storage: Storage, store: Store, run_id: str, group: Sequence[Row]) -> list[ChunkRecord]:
     """Write a group of chunks and mark them; return the records that are stored and no query finds."""
-    vectors: dict[str, NDArray[np.float32]] = {}
-    for name in {row.vectors for row in group}:
-        vectors.update(read_vectors(storage, name))
+    # By file: a chunk that was embedded in two batches has two vectors, which differ in the last bits.
+    vectors = {name: read_vectors(storage, name) for name in {row.vectors for row in group}}
     by_id: dict[str, Version] = {}
     for name in {row.batch for row in group}:
         version_ids = {row.version_id for row in group if row.batch == name}
@@ -131,7 +130,7 @@ def _publish(ledger: Ledger, storage: Storage, store: Store, run_id: str, group:
         by_id.update({version.version_id: version for version in stored})
     by_target: dict[tuple[str, str], list[ChunkRecord]] = {}
     for row in group:
-        record = build_record(row, by_id[row.version_id], vectors)
+        record = build_record(row, by_id[row.version_id], vectors[row.vectors])
         by_target.setdefault((row.collection, row.model), []).append(record)
     reachable: dict[str, list[ChunkRecord]] = {}
     lost: list[ChunkRecord] = []
