@@ -84,6 +84,21 @@ def test_what_was_undone_is_not_applied(deployment: Workspace, item: QueueItem) 
     assert holds.holds, holds.as_dict()
 
 
+def test_undoing_a_rejection_does_not_publish_what_was_released_before_it(
+    deployment: Workspace, item: QueueItem
+) -> None:
+    with deployment.guard() as guard:
+        decided(guard.ledger, item.version_id)
+        (rejection,) = decided(guard.ledger, item.version_id, "reject")
+        undo_decision(guard.ledger, rejection.decision_id, reviewer=MO, reason="wrong one")
+        result = guard.apply_decisions("d1")
+        holds = guard.verify()
+
+    assert (result["released"], result["rejected"]) == (0, 0)
+    assert (served(deployment), state(deployment, item)) == ({"good.md"}, "quarantined")
+    assert holds.holds, holds.as_dict()
+
+
 def test_an_undone_rejection_is_not_kept_for_the_same_bytes(deployment: Workspace, item: QueueItem) -> None:
     with deployment.guard() as guard:
         (made,) = decided(guard.ledger, item.version_id, "reject")

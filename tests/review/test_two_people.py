@@ -329,6 +329,25 @@ def test_without_the_second_approval_the_first_waits_again(waiting: Shelf) -> No
     assert (seen(waiting).waits_for_second, count_pending_decisions(waiting.ledger)) == (True, 0)
 
 
+def test_undoing_what_counts_brings_nothing_older_back(waiting: Shelf) -> None:
+    (release,) = decided(waiting.ledger, A.version_id)
+    (rejection,) = decided(waiting.ledger, A.version_id, "reject")
+
+    undone = undo_decision(waiting.ledger, rejection.decision_id, reviewer=MO, reason="no")
+
+    assert set(undone) == {release.decision_id, rejection.decision_id}
+    assert (seen(waiting).pending, count_pending_decisions(waiting.ledger)) == (None, 0)
+
+
+def test_undoing_what_was_replaced_leaves_what_counts(waiting: Shelf) -> None:
+    (release,) = decided(waiting.ledger, A.version_id)
+    decided(waiting.ledger, A.version_id, "reject")
+
+    assert undo_decision(waiting.ledger, release.decision_id, reviewer=MO, reason="no") == [release.decision_id]
+
+    assert (seen(waiting).pending, count_pending_decisions(waiting.ledger)) == ("reject", 1)
+
+
 def test_an_escalation_marks_and_can_be_undone(waiting: Shelf) -> None:
     (made,) = decided(waiting.ledger, A.version_id, "escalate")
     assert (seen(waiting).escalated, seen(waiting).pending, seen(waiting).state) == (True, None, "quarantined")

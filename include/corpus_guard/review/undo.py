@@ -18,6 +18,8 @@ from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.states import ActCause, ReviewAction, VersionState
 from corpus_guard.ledger.tables import acts, decisions, documents, versions, waits_for_decision
 from corpus_guard.review.records import (
+    ReviewRecord,
+    VersionReview,
     escalated_for_time,
     has_complete_decision,
     latest_versions,
@@ -45,7 +47,8 @@ def undo_decision(
         policy_digest: digest of the policy in force.
 
     Returns:
-        Ids of the undone decisions: undoing a first approval undoes the second as well.
+        Ids of the undone decisions: undoing a first approval undoes the second as well, and undoing the decision that counts
+        undoes those that it replaced, so that the item waits again.
 
     Raises:
         Misuse: no reason.
@@ -56,7 +59,8 @@ def undo_decision(
     with ledger.write() as connection:
         version_id = _decided_version(connection, decision_id)
         row = load_versions(connection, [version_id], lock=True)[version_id]
-        records = load_reviews(connection, [version_id])[version_id].records
+        review = load_reviews(connection, [version_id])[version_id]
+        records = review.records
         target = next(record for record in records if record.id == decision_id)
         affected = [
             record
@@ -64,6 +68,8 @@ def undo_decision(
             if record.id == decision_id
             or (record.subject == decision_id and record.kind is ReviewAction.RELEASE and not record.undone)
         ]
+        if review.last_open_decision in affected:
+            affected += [record for record in _replaced(review, target) if record not in affected]
         already_undone = target.undone or any(
             record.kind is ReviewAction.UNDO and record.subject == decision_id for record in records
         )
@@ -88,6 +94,13 @@ def undo_decision(
             # The same bytes came again, or were screened again, while only the rejection kept them out.
             _quarantine_again(connection, version_id)
     return [record.id for record in affected]
+
+
+def _replaced(review: VersionReview, target: ReviewRecord) -> list[ReviewRecord]:
+    """Return the open decisions of the same purpose that a later one replaced; the approval that it completes is none."""
+    return [
+        record for record in review.open_decisions if record.id != target.subject and record.purpose == target.purpose
+    ]
 
 
 def _decided_version(connection: sa.Connection, decision_id: str) -> str:
