@@ -99,6 +99,45 @@ def test_undoing_a_rejection_does_not_publish_what_was_released_before_it(
     assert holds.holds, holds.as_dict()
 
 
+@pytest.mark.parametrize("released_first", [False, True])
+def test_a_rejection_that_took_effect_can_be_undone(
+    deployment: Workspace, item: QueueItem, *, released_first: bool
+) -> None:
+    with deployment.guard() as guard:
+        if released_first:
+            decided(guard.ledger, item.version_id)
+        (rejection,) = decided(guard.ledger, item.version_id, "reject")
+        guard.apply_decisions("d1")
+        assert state(deployment, item) == "rejected"
+
+        undo_decision(guard.ledger, rejection.decision_id, reviewer=MO, reason="wrong one")
+
+        assert (served(deployment), state(deployment, item)) == ({"good.md"}, "quarantined")
+        assert guard.verify().holds
+        with pytest.raises(Stale, match="was already undone"):
+            undo_decision(guard.ledger, rejection.decision_id, reviewer=MO, reason="again")
+        guard.refresh("r2")
+        assert (served(deployment), state(deployment, item)) == ({"good.md"}, "quarantined"), "no older release counts"
+        decided(guard.ledger, item.version_id)
+        guard.apply_decisions("d2")
+
+        assert served(deployment) == {"good.md", "bad.md"}
+        assert guard.verify().holds
+
+
+def test_a_rejection_that_was_decided_on_again_is_not_undone(deployment: Workspace, item: QueueItem) -> None:
+    with deployment.guard() as guard:
+        (first,) = decided(guard.ledger, item.version_id, "reject")
+        guard.apply_decisions("d1")
+        undo_decision(guard.ledger, first.decision_id, reviewer=MO, reason="wrong one")
+        (second,) = decided(guard.ledger, item.version_id)
+        guard.apply_decisions("d2")
+
+        with pytest.raises(Stale, match="has taken effect"):
+            undo_decision(guard.ledger, second.decision_id, reviewer=MO, reason="too late")
+    assert served(deployment) == {"good.md", "bad.md"}
+
+
 def test_an_undone_rejection_is_not_kept_for_the_same_bytes(deployment: Workspace, item: QueueItem) -> None:
     with deployment.guard() as guard:
         (made,) = decided(guard.ledger, item.version_id, "reject")

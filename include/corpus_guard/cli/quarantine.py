@@ -287,7 +287,7 @@ def undo(
     key: OwnKey = None,
     as_json: Json = False,
 ) -> None:
-    """Undo a decision that has not taken effect yet. The undo is recorded.
+    """Undo a decision that has not taken effect yet, or a rejection that has: the item waits again. The undo is recorded.
 
     Example: `guard quarantine undo 5d31… --reason "wrong document"`
     """
@@ -300,7 +300,7 @@ def undo(
     if as_json:
         console.print_json({"undone": gone})
         return
-    out.print(f"Undone: {', '.join(gone)}. The item is back in the queue.")
+    out.print(f"Undone: {', '.join(gone)}. Unless another decision stands, the item waits again.")
 
 
 def _decide(

@@ -12,9 +12,10 @@ Rules
       effect; the second completes it, unless anything was decided in between. Who counts as two people is in
       `corpus_guard.review.identities`;
     * a person who decides with their own key signs each decision, and its event holds the signature;
-    * a decision that has not taken effect can be undone, and undoing is recorded like a decision; undoing
-      the first approval undoes the second as well, and undoing the decision that counts undoes those that it
-      replaced: the item waits again;
+    * a decision that has not taken effect can be undone, and so can a rejection that has; undoing is recorded
+      like a decision;
+    * undoing the first approval undoes the second as well, and undoing the decision that counts undoes those
+      that it replaced: the item waits again;
     * time releases nothing: an item that waits too long is escalated, marked, and stays in quarantine;
     * deciding changes nothing that is served: `corpus_guard.review.release` does.
 """

@@ -115,18 +115,14 @@ class VersionReview:
     records: list[ReviewRecord] = field(default_factory=list)
 
     @property
-    def open_decisions(self) -> list[ReviewRecord]:
-        """Releases and rejections that are neither undone nor applied, oldest first; the last one counts."""
-        return [
-            record
-            for record in self.records
-            if record.kind in DECISIVE_ACTIONS and not record.undone and not record.applied
-        ]
-
-    @property
     def last_open_decision(self) -> ReviewRecord | None:
-        """The open decision that counts."""
-        return next(reversed(self.open_decisions), None)
+        """Latest release or rejection that is neither undone nor applied."""
+        open_decisions = (
+            record
+            for record in reversed(self.records)
+            if record.kind in DECISIVE_ACTIONS and not record.undone and not record.applied
+        )
+        return next(open_decisions, None)
 
     @property
     def pending(self) -> ReviewAction | None:

@@ -15,7 +15,8 @@ from corpus_guard.batches.tables import in_batches
 from corpus_guard.errors import Stale, UnknownSubject
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.ledger import now
-from corpus_guard.ledger.states import ActCause, ReviewAction, VersionState
+from corpus_guard.ledger.queries import Row
+from corpus_guard.ledger.states import DECISIVE_ACTIONS, ActCause, ReviewAction, VersionState
 from corpus_guard.ledger.tables import acts, decisions, documents, versions, waits_for_decision
 from corpus_guard.review.records import (
     ReviewRecord,
@@ -38,7 +39,7 @@ LAPSED: Final = "the same bytes read differently with another parser; nobody has
 def undo_decision(
     ledger: Ledger, decision_id: str, *, reviewer: Reviewer, reason: str, policy_digest: str = ""
 ) -> list[str]:
-    """Undo a decision that has not taken effect. The undoing is recorded.
+    """Undo a decision that has not taken effect, or the rejection that keeps a document out. The undoing is recorded.
 
     Args:
         decision_id: id of a release, a rejection or an escalation.
@@ -53,7 +54,7 @@ def undo_decision(
     Raises:
         Misuse: no reason.
         UnknownSubject: no such decision.
-        Stale: it took effect, or was already undone.
+        Stale: it took effect and is no rejection in force, or was already undone.
     """
     reason = clean_reason(reason)
     with ledger.write() as connection:
@@ -68,22 +69,24 @@ def undo_decision(
             if record.id == decision_id
             or (record.subject == decision_id and record.kind is ReviewAction.RELEASE and not record.undone)
         ]
-        if review.last_open_decision in affected:
-            affected += [record for record in _replaced(review, target) if record not in affected]
         already_undone = target.undone or any(
             record.kind is ReviewAction.UNDO and record.subject == decision_id for record in records
         )
-        if already_undone or any(record.applied for record in affected):
+        is_rejected_by_it = _is_rejected_by(target, review, row)
+        if already_undone or (any(record.applied for record in affected) and not is_rejected_by_it):
             state = "was already undone" if already_undone else "has taken effect"
             raise Stale(
-                f"decision {decision_id} {state}; nothing was changed. To take out what was released, use `guard purge`; to "
-                "bring back what was withdrawn, use `guard trace restore`"
+                f"decision {decision_id} {state}; nothing was changed. To take out what was released so that it can come back, "
+                "use `guard case open --document` and withdraw it there; to delete it, `guard purge`; to bring back what was "
+                "withdrawn, `guard trace restore`"
             )
+        if is_rejected_by_it or review.last_open_decision in affected:
+            affected += [record for record in _replaced(review, target) if record not in affected]
         when = now()
         for record in affected:
             connection.execute(
                 decisions.update()
-                .where(decisions.c.decision_id == record.id, decisions.c.applied_at.is_(None))
+                .where(decisions.c.decision_id == record.id, decisions.c.undone_at.is_(None))
                 .values(undone_at=when)
             )
             record_act(
@@ -96,10 +99,27 @@ def undo_decision(
     return [record.id for record in affected]
 
 
+def _is_rejected_by(target: ReviewRecord, review: VersionReview, row: Row) -> bool:
+    """Return whether a document is kept out by this decision of a reviewer, which took effect, and by nothing newer."""
+    standing = [record for record in review.records if record.kind in DECISIVE_ACTIONS and not record.undone]
+    return (
+        (target.kind, target.purpose, target.applied) == (ReviewAction.REJECT, "", True)
+        and standing[-1:] == [target]
+        and row.state == VersionState.REJECTED
+        and row.latest_version == row.version_id
+    )
+
+
 def _replaced(review: VersionReview, target: ReviewRecord) -> list[ReviewRecord]:
-    """Return the open decisions of the same purpose that a later one replaced; the approval that it completes is none."""
+    """Return the decisions of the same purpose that would count without a later one; the approval that it completes is none."""
     return [
-        record for record in review.open_decisions if record.id != target.subject and record.purpose == target.purpose
+        record
+        for record in review.records
+        if record.kind in DECISIVE_ACTIONS
+        and not record.undone
+        and record.applied in (False, target.applied)
+        and record.id != target.subject
+        and record.purpose == target.purpose
     ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends, Query, Request
@@ -111,7 +112,13 @@ def decisions_csv(request: Request, params: HistoryQueryParams) -> StreamingResp
 
 def can_undo(entry: HistoryEntry) -> bool:
     """Return whether the pages offer to undo an entry; the library has the last word."""
-    return entry.kind in UNDOABLE and not entry.applied_at and not entry.undone_at
+    return may_be_undone(entry.kind, entry.applied_at, entry.undone_at, entry.purpose)
+
+
+def may_be_undone(kind: str, applied_at: datetime | None, undone_at: datetime | None, purpose: str) -> bool:
+    """Return whether a person may undo such a decision, unless something newer stands in the way."""
+    is_open = kind in UNDOABLE and not applied_at
+    return not undone_at and (is_open or (kind == ReviewAction.REJECT and not purpose))
 
 
 def _export_rows(request: Request, params: HistoryQuery) -> Iterator[dict[str, object]]:

@@ -30,7 +30,7 @@ from corpus_guard.review.queue import QueueFilter, QueueItem, find_item, load_pa
 from corpus_guard.review.records import ReviewRow
 from corpus_guard.review.reviewer import Reviewer
 from corpus_guard.screening.decoded import decode_finding, locate_hidden
-from corpus_guard.web.history import UNDOABLE
+from corpus_guard.web.history import may_be_undone
 from corpus_guard.web.render import render_page
 from corpus_guard.web.shared_deployment import SharedDeployment, current_deployment, require_store
 from corpus_guard.web.text_display import DiffLine, DisplayText, diff_lines, display_text
@@ -214,7 +214,7 @@ def _diff(deployment: Deployment, evidence: ItemEvidence) -> VersionDiff | None:
 
 
 def _can_undo(record: ReviewRow) -> bool:
-    return record["kind"] in UNDOABLE and not record["applied_at"] and not record["undone_at"]
+    return may_be_undone(record["kind"], record["applied_at"], record["undone_at"], record["purpose"])
 
 
 def _has_approved(item: QueueItem, history: Sequence[ReviewRow], reviewer: Reviewer) -> bool:
