@@ -45,4 +45,3 @@ def test_nothing_to_read_is_critical(sandbox: ParsingSandbox, content: bytes) ->
     parsed = sandbox.parse(content, "", "a.txt")
     assert [problem.code for problem in parsed.problems] == ["parsing.empty"]
     assert parsed.problems[0].severity is Severity.CRITICAL
-    assert parsed.unreadable
