@@ -107,6 +107,13 @@ PAIRS: Sequence[tuple[str, str, str]] = (
         "The adapter is incompatible with the older charger.",
     ),
     ("conflict", "Backups are encrypted at rest.", "Backups are never encrypted at rest."),
+    (
+        "conflict",
+        "Dogs travel free of charge if they are on a leash.",
+        "Dogs do not travel free of charge if they are on a leash.",
+    ),
+    ("conflict", "The valve must be open before the start.", "The valve must not be open before the start."),
+    ("agree", "The museum opens at ten on Sundays.", "The museum does not open before ten on Sundays."),
     ("unrelated", "The cream must not be stored at 5 °C.", "The cream must be stored at 20 °C."),
     ("agree", "Calibrate the sensor every 6 months, not every 36 months.", "Calibrate the sensor every 6 months."),
     # --- names

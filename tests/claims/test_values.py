@@ -67,6 +67,13 @@ def test_names_are_read(text: str, names: Sequence[str]) -> None:
         ("It is no longer sold.", 1),
         ("It must not exceed 5 kg.", 0),
         ("See no. 5.", 0),
+        ("The shop does not open before 10.", 0),
+        ("It should not open before ten.", 0),
+        ("It must not run before Monday.", 0),
+        ("You may not enter before you are called.", 0),
+        ("Do not stop until help arrives.", 0),
+        ("The valve must not be open before the start.", 1),
+        ("It mustn't be opened before the pressure drops.", 1),
         ("A knot is tied.", 0),
     ],
 )

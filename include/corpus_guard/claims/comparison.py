@@ -450,11 +450,20 @@ def _contradicts(statement: Statement, other: Statement, jaccard: float) -> bool
     ):
         return False
     affirmed, denied = (other, statement) if statement.is_negated else (statement, other)
+    one_condition = _supposed_words(statement) & _supposed_words(other)
     return any(
-        jaccard >= least and all(word in clause or word in first.heading for word in _weights(second, first))
+        jaccard >= least and _weights(second, first).keys() <= clause | first.heading | one_condition
         for first, second, least in ((affirmed, denied, SAME_WORDING), (denied, affirmed, NEARLY_SAME_WORDING))
         for clause in _clauses(first)
     )
+
+
+def _supposed_words(statement: Statement) -> frozenset[str]:
+    """Return the words of the conditions under which a statement holds."""
+    spans = [match.span() for match in _SUPPOSED.finditer(statement.text)]
+    return statement.condition | {
+        word for place, word in statement.stems if any(start <= place < end for start, end in spans)
+    }
 
 
 def _clauses(statement: Statement) -> Iterator[set[str]]:
