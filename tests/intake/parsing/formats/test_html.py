@@ -135,6 +135,11 @@ def test_more_rules_than_are_looked_at_are_told() -> None:
     assert [(problem.code, problem.severity) for problem in parsed.problems] == [("parsing.styles", Severity.MEDIUM)]
 
 
+def test_decoys_among_the_meta_texts_hide_none() -> None:
+    head = '<meta name="a" content="x">' * 300 + '<meta name="b" content="evil words behind many">'
+    assert "evil words" in html.read_string(page("", head)).hidden
+
+
 def test_a_longer_style_than_is_read_is_told() -> None:
     parsed = html.read_string(page(f'<p style="{"margin:0;" * 20_000}display:none">x</p>'))
     assert [(problem.code, problem.severity) for problem in parsed.problems] == [("parsing.styles", Severity.MEDIUM)]

@@ -198,7 +198,7 @@ def _decode(content: bytes) -> tuple[str, tuple[Finding, ...]]:
 def _read_declared(title: str | None, document: DocumentNode, hidden: HiddenText) -> Mapping[str, str]:
     pairs: dict[str, object] = {"title": title}
     hidden.add("metadata", title or "")
-    for meta in document.query_selector_all("meta[content]").values()[:200]:
+    for meta in document.query_selector_all("meta[content]").values():
         name = (meta.getattr("name") or meta.getattr("property") or meta.getattr("itemprop") or "").lower()
         if name in _META:
             pairs.setdefault(_META[name], meta.getattr("content"))
