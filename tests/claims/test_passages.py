@@ -28,6 +28,33 @@ def outcomes(one: str, other: str, title: str = "", other_title: str = "") -> li
     return [comparison.outcome for comparison in found]
 
 
+HARBOUR = (
+    "The Brackwater refund hotline is 0800 555. The Brackwater harbour has nine cranes, four ferries, two tugs and a museum. "
+    "The Brackwater museum opens at ten and shows forty cranes, ferries, tugs and pumps. "
+    "The Brackwater ferries leave the harbour at nine and reach the museum at ten. "
+    "The tugs of the Brackwater harbour tow ferries past the museum, the cranes and the pumps. "
+    "The Brackwater cranes lift the pumps of the ferries beside the museum. "
+    "The pumps of the Brackwater harbour drain the museum, the cranes and the tugs at ten. "
+    "The Brackwater harbour museum sells tickets for ferries, tugs, cranes and pumps."
+)
+HOTLINE = "The Brackwater refund hotline is 0800 123."
+
+
+@pytest.mark.parametrize("count", [0, 9, 20])
+def test_sentences_with_more_in_common_do_not_hide_another(count: int) -> None:
+    days = " ".join(
+        f"The Brackwater harbour museum, its cranes, ferries, tugs and pumps are a fine sight on day {day}."
+        for day in range(count)
+    )
+
+    assert Outcome.CONFLICT in outcomes(f"{days} {HOTLINE}", HARBOUR)
+
+
+@pytest.mark.parametrize("line", ["-\n\n", "\u200b\n\n", "| |\n\n", "A.\n\n"])
+def test_short_lines_hide_no_sentence(line: str) -> None:
+    assert Outcome.CONFLICT in outcomes(f"{line * 300}{HOTLINE}", HARBOUR)
+
+
 def test_a_sentence_is_read_as_it_is_in_the_whole_text() -> None:
     text = (
         f"The Brackwater pump stands in the harbour. It weighs 95 kg. {FILLING} Its seal lasts two years. It is blue."

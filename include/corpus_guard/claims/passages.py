@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
+from itertools import islice
 from typing import Final
 
 from corpus_guard.claims.comparison import PAGE, Comparison, Outcome, compare
@@ -27,7 +28,7 @@ from corpus_guard.claims.values import may_hold_value
 from corpus_guard.claims.vocabulary import EMPTY, stem
 from corpus_guard.domain import Span
 
-MAX_PAIRS: Final = 60  # of sentences of two passages, those with most in common
+MAX_PAIRS: Final = 60  # of sentences of two passages, those of each with most in common
 COPIED_SHARE: Final = 0.7  # of the phrases of the shorter passage, from which it is a near copy
 MIN_PHRASES: Final = 8  # of a near copy: below, a sentence or two are alike by chance
 MIN_COMMON: Final = 2  # words of two sentences and their titles, below which they are about different things
@@ -36,7 +37,9 @@ SHORT_SENTENCE: Final = 3  # words, up to which one in common is enough
 COMMON_SHARE: Final = 0.35  # of the weight of the sentence that says less, 0..1
 SHARE_OF_CODE: Final = (0.0, 0.9, 0.5)  # of the sentence that says less, where none, one or both of them are code
 LEAST_JACCARD: Final = (0.3, 0.2, 0.0)  # of the weight of both, where none, one or both may hold a value or a negation
-MAX_SENTENCES: Final = 200  # read of a passage: a chunk has some ten
+MAX_SENTENCES: Final = (
+    512  # with letters or digits, read of a passage: a chunk has some ten, and never more than tokens
+)
 MAX_KNOWN_WORDS: Final = 200_000
 _WORD: Final = re.compile(r"[^\W_]+|\x1f+")
 _TOKEN: Final = re.compile(r"[^\W\d_][\w'-]*")
@@ -152,9 +155,14 @@ class StatedPassage:
     def _totals(self) -> list[float]:
         return [sum(words.values()) for words in self.outlines]
 
-    @property
+    @cached_property
     def _numbers(self) -> range:
-        return range(min(len(self._reader.sentences), MAX_SENTENCES))
+        """The sentences that are read; lines of marks use up none of them."""
+        count = len(self._reader.sentences)
+        if count > MAX_SENTENCES:
+            worded = (number for number in range(count) if any(map(str.isalnum, self._reader.text(number))))
+            count = next(islice(worded, MAX_SENTENCES, None), count)
+        return range(count)
 
     @cached_property
     def named(self) -> frozenset[str]:

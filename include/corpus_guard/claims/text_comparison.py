@@ -46,7 +46,8 @@ def compare_texts(
 ) -> Comparisons:
     """Return the agreements and conflicts between two texts' statements.
 
-    Only pairs with a word in common are compared, those with the most in common first, and at most `max_pairs`.
+    Only pairs with a word in common are compared, at most `max_pairs`: of each statement that with the most in common first, then
+    of each the next, so that no statement uses up what another one needs.
     """
     chosen, left_out = _candidates(statements, others, max_pairs)
     vectors = _embed(embedder, statements, others, chosen)
@@ -64,12 +65,12 @@ def compare_texts(
 def _candidates(
     statements: Sequence[Statement], others: Sequence[Statement], max_pairs: int
 ) -> tuple[list[tuple[int, int]], int]:
-    """Return the pairs with most in common, and how many pairs with a word in common may be left out."""
+    """Return the pairs of each statement with most in common, and how many pairs with a word in common may be left out."""
     holders: defaultdict[str, list[int]] = defaultdict(list)
     for number, statement in enumerate(others):
         for word in _keys(statement):
             holders[word].append(number)
-    shared: list[tuple[float, int, int]] = []
+    shared: list[tuple[int, float, int, int]] = []
     left_out = steps = 0
     for first, statement in enumerate(statements):
         keys = _keys(statement)
@@ -81,9 +82,10 @@ def _candidates(
         for word, weight in keys.items():
             for second in holders.get(word, ()):
                 weights[second] += weight
-        shared += [(-weight, first, second) for second, weight in weights.items()]
+        nearest = sorted((-weight, second) for second, weight in weights.items())
+        shared += [(rank, weight, first, second) for rank, (weight, second) in enumerate(nearest)]
     shared.sort()
-    return [(first, second) for _, first, second in shared[:max_pairs]], left_out + max(0, len(shared) - max_pairs)
+    return [(first, second) for *_, first, second in shared[:max_pairs]], left_out + max(0, len(shared) - max_pairs)
 
 
 def _keys(statement: Statement) -> Mapping[str, float]:

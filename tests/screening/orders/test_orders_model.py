@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,14 @@ from corpus_guard.domain import Severity
 from corpus_guard.errors import SettingsError
 from corpus_guard.screening.checks import instructions
 from corpus_guard.screening.checks.instructions import Instructions, InstructionsParams
-from corpus_guard.screening.orders.features import MAX_CHARS, read_features, split_pieces, split_slots
+from corpus_guard.screening.orders.features import (
+    MAX_CHARS,
+    PART_CHARS,
+    read_features,
+    split_parts,
+    split_pieces,
+    split_slots,
+)
 from corpus_guard.screening.orders.model import MODEL_FILE, load_orders
 
 HARBOUR = (
@@ -111,6 +119,67 @@ def test_an_order_in_a_row_of_a_table_is_read_in_its_cell_and_over_several(order
     text = f"{HARBOUR.format('')}\n\n| Berth | Depth | Note |\n|---|---|---|\n| A | 4 m | dry |\n{row}\n"
     assert speech_acts(text) == ["instructions.speech_act"]
     assert not speech_acts(text.replace(row, "| B | 3 m | near the crane, ask the harbour master |"))
+
+
+LONG = (
+    "In summer the ferry leaves at nine, and the bus meets it at the pier, and the driver sells tickets for the ride to the fortress "
+    "and the market hall, and the guests of the hotel take the same bus back to the town in the evening, "
+)
+
+
+@pytest.mark.parametrize("order", [ORDERS[0], ORDERS[2]])
+@pytest.mark.parametrize("times", [1, 2, 3, 4, 9])
+def test_a_long_sentence_hides_no_order(order: str, times: int) -> None:
+    text = HARBOUR.format(f"{LONG * times}and {order[0].lower()}{order[1:-1]}, {LONG}and so on.")
+    assert speech_acts(text) == ["instructions.speech_act"]
+    assert not speech_acts(HARBOUR.format(f"{LONG * times}and so on."))
+
+
+@pytest.mark.parametrize("entry", ["- {}\n", "1. {}\n", "## {}\n\n", "{}\n\n", "* {}\n"])
+@pytest.mark.parametrize("order", ORDERS[:3])
+def test_an_order_that_runs_over_list_entries_is_read_whole(order: str, entry: str) -> None:
+    words = order.removesuffix(".").split()
+    lines = [" ".join(words[at : at + 4]) for at in range(0, len(words), 4)]
+    entries = "".join(entry.format(line[0].upper() + line[1:] if "*" in entry else line) for line in lines)
+    text = f"{HARBOUR.format('')}\n\n{entries}\n\n{HARBOUR.format('')}"
+    (finding,) = [each for each in Instructions().read(text) if each.code == "instructions.speech_act"]
+    assert finding.severity is Severity.MEDIUM
+    assert finding.span is not None
+    assert text[finding.span.start : finding.span.end].endswith(lines[-1][1:])
+
+
+ENTRIES = [
+    "Reported in (#12) and (#13).",
+    "Add a bench.\nFix the lamp.\nRemove the sign.\nUpdate the map.",
+    "- Default: no\n- Type: text",
+    "open():\nclose():\nread():\nwrite():",
+]
+
+
+@pytest.mark.parametrize("entries", ENTRIES)
+@pytest.mark.parametrize("order", ORDERS[:3])
+def test_entries_of_a_list_excuse_no_sentence_that_says_who_is_told(order: str, entries: str) -> None:
+    assert speech_acts(HARBOUR.format(f"\n\n{entries}\n\n{order}\n\n")) == ["instructions.speech_act"]
+
+
+@pytest.mark.parametrize("order", ORDERS[:3])
+def test_a_request_for_a_reference_excuses_no_order_behind_it(order: str) -> None:
+    request = "Please quote the reference number 4711 in your reply"
+    assert speech_acts(HARBOUR.format(f"{request}, and {order[0].lower()}{order[1:]}")) == ["instructions.speech_act"]
+    assert not speech_acts(HARBOUR.format(f"{request}, so that we can find your letter."))
+
+
+def test_parts_overlap_and_lie_where_their_words_stand() -> None:
+    entries = "Tides\n\n- " + "\n- ".join(f"high water number {number} of the day" for number in range(40)) + "\n"
+    for text in (LONG * 12, "wort" * 400, entries, "水" * 700, "一二三四五六七八九。" * 80):
+        parts = list(split_parts(text))
+        for span, words in parts:
+            assert len(words) <= PART_CHARS
+            assert words.split()[0] == text[span.start : span.end].split()[0]
+            assert words.split()[-1] == text[span.start : span.end].split()[-1]
+        assert all(later.start <= first.end for (first, _), (later, _) in pairwise(parts))
+    assert not list(split_parts("A short one. Another one.\n\nIts lines\n\nBegin anew\n\n1. And its\n2. Entries\n"))
+    assert not list(split_parts("一二三四五六七八九。" * 80))
 
 
 def test_more_doubtful_sentences_than_are_read_are_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,9 +12,9 @@ from corpus_guard.domain import TrustLevel
 from corpus_guard.models import Models
 from corpus_guard.screening.survey.agreement import Agreement, NoServedChunks, Passage
 from corpus_guard.screening.survey.nearby_chunks import NothingServed, PlacedChunk
-from corpus_guard.screening.survey.opposed_groups import find_opposed_groups
+from corpus_guard.screening.survey.opposed_groups import _Claim, find_opposed_groups
 from corpus_guard.screening.survey.related_statements import find_related_statements
-from corpus_guard.screening.wording import load_wording
+from corpus_guard.screening.wording import load_wording, stem
 from opposed import BY_HAND, OpposedCase, made_by_rule
 
 CASES = [*made_by_rule(), *BY_HAND]
@@ -120,6 +120,14 @@ def test_texts_that_a_second_trusted_document_agrees_with_are_no_opposed_group(r
     case = BY_HAND[7]
 
     assert groups(reader, [case.trusted, case.lies[0]], case.lies[1:]) == {}
+
+
+@pytest.mark.parametrize("count", [0, 60, 1_000])
+def test_short_sentences_before_a_lie_do_not_take_it_out_of_its_group(count: int) -> None:
+    claim = _Claim({stem("tower"): 1.0}, frozenset([stem("195")]), is_negated=False)
+
+    assert claim.is_held_by("Oh. " * count + "Guides say the tower is 195 metres high.")
+    assert not claim.is_held_by("Oh. " * count + "Guides say the tower is 150 metres high.")
 
 
 def test_an_agreement_says_who_and_that_it_is_opposed(reader: Reader) -> None:

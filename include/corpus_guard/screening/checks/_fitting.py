@@ -81,6 +81,19 @@ _MIN_LINKS, _MIN_QUESTIONS = 3, 3
 _MIN_MARKS, _MIN_CHANGES, _MIN_HEADINGS, _MIN_ATTRIBUTES = 2, 4, 4, 2
 
 
+_ADDRESSED = re.compile(
+    r"\b(?:assistants?|(?:chat ?)?bots?|(?:language )?models?|a\.?i|llms?|agents?|whoever|anyone|readers?"
+    r"|(?:answer|repl[iy]|respon|summari[sz])\w*|(?:this|these) (?:page|text|document|passage|article|source|lines?))\b",
+    re.IGNORECASE,
+)
+"""Words for whoever answers, and for what they answer from: no entry of a list is about them."""
+
+
+def addresses_a_reader(text: str, span: Span) -> bool:
+    """Return True if a sentence says who is told, or what they are reading."""
+    return bool(_ADDRESSED.search(text, span.start, span.end))
+
+
 def is_listed(text: str, span: Span) -> bool:
     """Return True if a sentence stands among the imperatives of a log of changes, or of a manual's list of commands."""
     around = _surroundings(text, span)
@@ -145,6 +158,8 @@ _REFERENCE: Final = re.compile(
     re.IGNORECASE,
 )
 """Request of a letter to whoever answers it. No account, password or address is a reference."""
+_WORDS_BESIDE: Final = 8
+"""Words of the sentence that are not of the request; more of them ask for something else."""
 _NO_REFERENCE: Final = re.compile(
     r"\b(?:account|card|bank|phone|telephone|pass\w*|pin|security|secret|access)\b", re.IGNORECASE
 )
@@ -153,4 +168,7 @@ _NO_REFERENCE: Final = re.compile(
 def asks_for_reference(text: str, span: Span) -> bool:
     """Return True if a sentence asks for a number or a reference in an answer, as letters do."""
     sentence = text[span.start : span.end]
-    return bool(_REFERENCE.search(sentence)) and not _NO_REFERENCE.search(sentence)
+    request = _REFERENCE.search(sentence)
+    if not request or _NO_REFERENCE.search(sentence):
+        return False
+    return len(f"{sentence[: request.start()]} {sentence[request.end() :]}".split()) <= _WORDS_BESIDE

@@ -14,7 +14,7 @@ Rules, in `rules/instructions.yaml`:
   words such as "prompt injection" or "for example" another (see `_excuses`). It never falls below low.
   Encoded and hidden hits lose nothing.
 - Sentences that no rule foresees are read by a classifier (`corpus_guard.screening.orders`): code ``speech_act``, also
-  encoded and hidden. A sentence that fits the text around it must be surer to count.
+  encoded and hidden. A sentence that fits the text around it must be surer to count, and so must a part of a long sentence.
 - Only hits that lost nothing count towards `MAX_HITS`. A budget that is reached is a finding of high severity:
   what was not read is not clean.
 
@@ -26,7 +26,7 @@ quote an attack and call it an example; the finding is then two severities lower
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import chain, islice
@@ -41,6 +41,7 @@ from corpus_guard.errors import GuardError, SettingsError
 from corpus_guard.screening.check import ConfiguredCheck, Hits, Params
 from corpus_guard.screening.checks._excuses import Excuses
 from corpus_guard.screening.checks._fitting import (
+    addresses_a_reader,
     asks_for_reference,
     is_foreign,
     is_listed,
@@ -50,7 +51,7 @@ from corpus_guard.screening.checks._fitting import (
 from corpus_guard.screening.checks._views import LEETSPEAK, DecodedView, decode_views
 from corpus_guard.screening.folding import FOLDING_VERSION, CharOffsets, FoldedText, fold, fold_literals
 from corpus_guard.screening.orders.classifier import OrderClassifier, classifier_digests, load_classifier
-from corpus_guard.screening.orders.features import join_cells, split_pieces, split_rows, split_slots
+from corpus_guard.screening.orders.features import join_cells, split_parts, split_pieces, split_rows, split_slots
 from corpus_guard.screening.survey.survey import Survey
 from corpus_guard.screening.tags import TAG_KEYS, tag_ids
 from corpus_guard.settings import load_yaml
@@ -62,6 +63,8 @@ MAX_PLACES: Final = 5_000
 """Places that are looked at in one text, whether they count or not."""
 MAX_DOUBTFUL: Final = 5_000
 """Sentences of one text that the classifier reads with its encoders, some 7 to 20 ms each, and up to 50 more where both read."""
+PART_PROBABILITY: Final = 0.98
+"""Probability of an order from which a part of a longer sentence counts."""
 READ_AT_ONCE: Final = 128
 """Sentences of one text that are read at a time. No more are read once `MAX_HITS` of them count."""
 FOLLOWED_BY_BYTES: Final = 800
@@ -160,6 +163,8 @@ class _Doubtful:
     """Sentences that may be orders, by their places, and whether the text holds more than are read."""
 
     sentences: Mapping[Span, str]
+    parts: Set[Span]
+    """Parts of longer sentences among them: only what is surer counts."""
     cut_off: bool
 
 
@@ -238,7 +243,9 @@ class _Matcher:
         for match in pattern.finditer(data):
             start, end = match.span()
             followed = after is None or after.search(data[end : end + FOLLOWED_BY_BYTES])
-            excluded = unless is not None and unless.search(data[start:end])
+            excuse = unless.search(data[start:end]) if unless is not None else None
+            # What hits without the words that excuse it is no less an order for them.
+            excluded = excuse is not None and not pattern.search(data[start : start + excuse.span()[0]])
             yield _Hit(rule, start, end) if followed and not excluded else None
 
 
@@ -345,7 +352,7 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
 
     name = "instructions"
     params_class = InstructionsParams
-    code_version = ("16",)
+    code_version = ("17",)
 
     def __init__(
         self,
@@ -434,7 +441,8 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
             if hidden:
                 return _hidden_hits(rule, _raise_score(rule.score), span, (_HIDDEN,))
             steps = excuses.steps(span) if rule.excusable else ()
-            if rule.foreign and is_listed(text, span):
+            is_order = rule.id == SPEECH_ACT.id
+            if rule.foreign and not (is_order and addresses_a_reader(text, span)) and is_listed(text, span):
                 steps = (
                     *steps,
                     "it stands among the imperatives of a log of changes, or of a manual's list of commands",
@@ -442,7 +450,7 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
             is_headline = _HEADLINES.get(rule.id)
             if is_headline and is_headline(text, span):
                 steps = (*steps, "it stands among links or questions, as headlines and interviews do")
-            if rule.id == SPEECH_ACT.id and asks_for_reference(text, span):
+            if is_order and asks_for_reference(text, span):
                 steps = (*steps, "it asks for a reference, as letters do")
             return self._lowered(rule, span, steps)
 
@@ -489,21 +497,21 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
         offsets = CharOffsets(data, len(original))
         yield from search.hits(in_raw, data, lambda start, end: Span(offsets.char(start), offsets.char(end)), weigh_at)
         search.cut_off |= doubtful.cut_off
-        yield from self._speech_acts(original, doubtful.sentences, weigh, stands_apart=stands_apart)
+        yield from self._speech_acts(original, doubtful, weigh, stands_apart=stands_apart)
 
-    def _speech_acts(
-        self, text: str, doubtful: Mapping[Span, str], weigh: _Weigh, *, stands_apart: bool
-    ) -> Iterator[_RuleHits]:
+    def _speech_acts(self, text: str, doubtful: _Doubtful, weigh: _Weigh, *, stands_apart: bool) -> Iterator[_RuleHits]:
         """Yield the sentences that the classifier takes for orders."""
         if (classifier := self._orders) is None:
             return
-        places, counted = list(doubtful), 0
+        places, counted = list(doubtful.sentences), 0
         for start in range(0, len(places), READ_AT_ONCE):
             if counted >= MAX_HITS:
                 return
             part = places[start : start + READ_AT_ONCE]
-            read = classifier.probabilities([doubtful[span] for span in part])
+            read = classifier.probabilities([doubtful.sentences[span] for span in part])
             for span, probability in zip(part, read, strict=True):
+                if span in doubtful.parts and probability < PART_PROBABILITY:
+                    continue
                 if not self._is_likely(text, span, probability, stands_apart=stands_apart):
                     continue
                 rule = SPEECH_ACT.model_copy(update={"score": round(probability, 2)})
@@ -522,18 +530,22 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
     def _find_doubtful(self, text: str) -> _Doubtful:
         """Return the sentences of a text that words do not rule out."""
         if (classifier := self._orders) is None:
-            return _Doubtful({}, cut_off=False)
+            return _Doubtful({}, frozenset(), cut_off=False)
         rows = {span: join_cells(text[span.start : span.end]) for span in split_rows(text)}
         if not classifier.opens(text) and not any(map(classifier.opens, rows.values())):
-            return _Doubtful({}, cut_off=False)
+            return _Doubtful({}, frozenset(), cut_off=False)
         sentences = {
             span: rows.get(span) or text[span.start : span.end]
             for span in dict.fromkeys((*split_pieces(text), *split_slots(text), *rows))
         }
-        doubted = filter(classifier.doubts, dict.fromkeys(sentences.values()))
+        parts = {span: part for span, part in split_parts(text) if span not in sentences}
+        doubted = chain(
+            filter(classifier.doubts, dict.fromkeys(sentences.values())),
+            filter(classifier.suspects, dict.fromkeys(parts.values())),
+        )
         read = set(islice(doubted, MAX_DOUBTFUL))
-        doubtful = {span: each for span, each in sentences.items() if each in read}
-        return _Doubtful(doubtful, cut_off=next(doubted, None) is not None)
+        doubtful = {span: each for span, each in (*sentences.items(), *parts.items()) if each in read}
+        return _Doubtful(doubtful, doubtful.keys() & parts.keys(), cut_off=next(doubted, None) is not None)
 
     def _encoded_hits(
         self, view: DecodedView, kinds: tuple[str, ...], search: _Search, weigh: _Weigh

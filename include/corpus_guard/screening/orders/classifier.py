@@ -23,6 +23,8 @@ from corpus_guard.models.weights import Weights, builtin_multilingual_encoder, b
 from corpus_guard.screening.orders.model import MAX_SENTENCES, OrdersModel, load_orders, orders_digest
 from corpus_guard.settings import load_settings
 
+PART_LOG_ODDS: Final = -1.0
+"""Log-odds by its words from which a part of a longer sentence is read: a seventh of those that words do not rule out."""
 SUM: Final = "sum"
 """Entry of a reader's data sheet that holds `WeightedSum`."""
 
@@ -100,6 +102,10 @@ class OrderClassifier:
     def doubts(self, sentence: str) -> bool:
         """Return True for a sentence that its words do not rule out."""
         return self._model.judge(sentence) > -math.inf
+
+    def suspects(self, part: str) -> bool:
+        """Return True for a part of a longer sentence whose words are nearly those of an order: there are many parts."""
+        return self._model.judge(part) >= PART_LOG_ODDS
 
     def probabilities(self, sentences: Sequence[str]) -> list[float]:
         """Return how likely each sentence in doubt is an order, 0..1. What was read before is not read again."""

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 import zlib
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from itertools import pairwise
 from typing import Final, TypeAlias
 
-from corpus_guard.claims.sentences import split_sentences
+from corpus_guard.claims.sentences import MAX_SENTENCE, split_sentences
 from corpus_guard.domain import Span
 from corpus_guard.screening.orders.concepts import load_lexicon, normalise, split_words
 
@@ -22,6 +23,10 @@ BUCKETS: Final = 1 << 17
 """Rows of each group's table."""
 MAX_CHARS: Final = 600
 """Characters of a sentence; a longer one is read in pieces."""
+LONG_CHARS: Final = 220
+"""Longest sentence that is read whole only: in a longer one an order drowns."""
+PART_CHARS: Final = 200
+"""Characters of the parts of a longer one; they overlap by half."""
 MAX_CONCEPTS: Final = 24
 PIECE_CHARS: Final = 4
 MIN_LETTERS: Final = 8
@@ -59,6 +64,9 @@ _OTHER_SLOT: Final = re.compile(r"[\"']\s*\)|^[A-Za-z][\w-]{1,24}:", re.MULTILIN
 """With `_SLOT_MARKS`: what each kind of slot holds; plain prose, without any of them, is not searched further."""
 _ROW: Final = re.compile(r"^[ \t]*\|[^\n]+|^[^|\n]+(?:\|[^|\n]*){2,}", re.MULTILINE)
 _CELL: Final = re.compile(r"[^|]+")
+_MARK: Final = re.compile(r"(?:[-*+•>#|\s]+|\d{1,3}[.)]\s+)+")
+_BULLETS: Final = frozenset("-*+•")
+_ENDS: Final = frozenset(".!?;:|`})。！？؟")
 _COMMENT: Final = re.compile(r"\s*(?:#|//|/\*|<!--|--|;|%|\"\"\")")
 
 
@@ -66,16 +74,74 @@ def split_pieces(text: str) -> Iterator[Span]:
     """Yield the places of a text's sentences, without white space around them, at most `MAX_CHARS` each."""
     if not _ENOUGH_LETTERS.search(text):
         return
+    for start, end in _split_unspaced(text):
+        for offset in range(start, end, MAX_CHARS):
+            piece = text[offset : min(end, offset + MAX_CHARS)]
+            bare = piece.strip()
+            if _ENOUGH_LETTERS.search(bare):
+                first = offset + piece.index(bare)
+                yield Span(first, first + len(bare))
+
+
+def split_parts(text: str) -> Iterator[tuple[Span, str]]:
+    """Yield the parts of long sentences, and of sentences that run over list entries or paragraphs: place and words."""
+    for pieces in _split_runs(text):
+        words = " ".join(text[piece.start : piece.end] for piece in pieces)
+        if len(words) <= LONG_CHARS and len(pieces) == 1:
+            continue
+        starts = [0]
+        for piece in pieces:
+            starts.append(starts[-1] + piece.end - piece.start + 1)
+        for start, end in _split_windows(words):
+            first, last = bisect_right(starts, start) - 1, bisect_right(starts, end - 1) - 1
+            place = pieces[first].start + start - starts[first], pieces[last].start + end - starts[last]
+            yield Span(place[0], min(place[1], pieces[last].end)), words[start:end]
+
+
+def _split_runs(text: str) -> Iterator[list[Span]]:
+    """Yield the pieces of each sentence, without the marks of list entries and headings in front of them.
+
+    A sentence goes on where a small letter follows no end of a sentence, or one entry of a list another.
+    """
+    run: list[Span] = []
+    after_entry = False
+    for start, end in _split_unspaced(text):
+        mark = _MARK.match(text, start, end)
+        begin = mark.end() if mark else start
+        if begin == end:
+            continue
+        is_entry = text[start] in _BULLETS and begin > start
+        if run:
+            is_cut = start - run[-1].end <= 1 and end > run[-1].end >= run[-1].start + MAX_SENTENCE // 2
+            goes_on = text[begin].islower() or (is_entry and after_entry)
+            if not is_cut and not (goes_on and text[run[-1].end - 1] not in _ENDS):
+                yield run
+                run = []
+        run.append(Span(begin, end))
+        after_entry = is_entry
+    if run:
+        yield run
+
+
+def _split_unspaced(text: str) -> Iterator[tuple[int, int]]:
+    """Yield start and end of each sentence, also where no space stands behind its end."""
     for start, end in split_sentences(text):
         position = start
         for part in _UNSPACED_END.split(text[start:end]) if not text.isascii() else (text[start:end],):
-            for offset in range(0, len(part), MAX_CHARS):
-                piece = part[offset : offset + MAX_CHARS]
-                bare = piece.strip()
-                if _ENOUGH_LETTERS.search(bare):
-                    first = position + offset + piece.index(bare)
-                    yield Span(first, first + len(bare))
+            if part.strip():
+                yield position, position + len(part)
             position += len(part)
+
+
+def _split_windows(text: str) -> Iterator[tuple[int, int]]:
+    """Yield start and end of stretches of whole words."""
+    start = 0
+    while len(text) - start > PART_CHARS:
+        space = text.rfind(" ", start + PART_CHARS // 2, start + PART_CHARS)
+        yield start, space if space > 0 else start + PART_CHARS
+        space = text.find(" ", start + PART_CHARS // 2, start + PART_CHARS)
+        start = space + 1 if space > 0 else start + PART_CHARS // 2
+    yield start, len(text)
 
 
 def split_slots(text: str) -> Iterator[Span]:

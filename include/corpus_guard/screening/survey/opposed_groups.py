@@ -39,7 +39,6 @@ from corpus_guard.screening.wording import Wording, split_words, stem
 HELD: Final = 0.5  # of the weight of the words that the sentence is about, in one sentence of another member
 HELD_WITHOUT_VALUE: Final = 0.8  # the same where no value is at odds
 SCORE: Final = 0.9  # of a member: two independent signs, each of which can be wrong
-MAX_SENTENCES: Final = 60  # read of a chunk
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +60,7 @@ class _Claim:
     def is_held_by(self, text: str) -> bool:
         """Return whether a sentence of a text holds the value and most of what the claim is about."""
         needed = (HELD if self.value else HELD_WITHOUT_VALUE) * sum(self.words.values())
-        for number, (start, end) in enumerate(split_sentences(text)):
-            if number == MAX_SENTENCES:
-                break
+        for start, end in split_sentences(text):
             sentence = text[start:end]
             sentence_stems = {stem(word) for word in split_words(sentence)}
             if (

@@ -7,6 +7,7 @@ import pytest
 
 from corpus_guard.errors import HostileInput
 from corpus_guard.intake.parsing.formats import _container, docx
+from corpus_guard.intake.parsing.formats._ooxml import W
 from intake.parsing import making
 
 
@@ -28,6 +29,45 @@ def test_runs_nobody_sees_are_hidden() -> None:
     assert parsed.text == "first\n\nend"
     assert parsed.hidden.splitlines()[:3] == ["tiny", "white", "vanished"]
     assert "too small to read 4; in the colour of its background 5; formatted as hidden 8" in parsed.problems[0].message
+
+
+STYLES = {
+    "based": '<w:style w:type="paragraph" w:styleId="A"><w:rPr><w:vanish/></w:rPr></w:style>'
+    '<w:style w:type="paragraph" w:styleId="B"><w:basedOn w:val="A"/></w:style>'
+    '<w:style w:type="paragraph" w:styleId="C"><w:basedOn w:val="B"/></w:style>',
+    "loop": '<w:style w:type="paragraph" w:styleId="B"><w:basedOn w:val="C"/><w:rPr><w:sz w:val="1"/></w:rPr></w:style>'
+    '<w:style w:type="paragraph" w:styleId="C"><w:basedOn w:val="B"/></w:style>',
+    "of all": "<w:docDefaults><w:rPrDefault><w:rPr><w:vanish/></w:rPr></w:rPrDefault></w:docDefaults>"
+    '<w:style w:type="paragraph" w:styleId="C"/>'
+    '<w:style w:type="paragraph" w:styleId="S"><w:rPr><w:vanish w:val="0"/></w:rPr></w:style>',
+    "default": '<w:style w:type="paragraph" w:default="1" w:styleId="C"><w:rPr><w:color w:val="FFFFFF"/></w:rPr></w:style>',
+}
+
+
+def styled(styles: str, *paragraphs: tuple[str, str]) -> bytes:
+    """A document of paragraphs, each (id of a style, text), with a sheet of styles."""
+    named = [(f'<w:pPr><w:pStyle w:val="{style}"/></w:pPr>' if style else "", text) for style, text in paragraphs]
+    body = "".join(f"<w:p>{properties}<w:r><w:t>{text}</w:t></w:r></w:p>" for properties, text in named)
+    content = making.word("text")
+    for part, inner in (("document", f"<w:body>{body}</w:body>"), ("styles", styles)):
+        xml = f'<w:{part} xmlns:w="{W.strip("{}")}">{inner}</w:{part}>'
+        content = making.with_part(content, f"word/{part}.xml", xml.encode())
+    return content
+
+
+@pytest.mark.parametrize("sheet", STYLES)
+def test_text_is_hidden_by_the_styles_that_its_style_is_based_on(sheet: str) -> None:
+    parsed = docx.read(styled(STYLES[sheet], ("S", "seen"), ("" if sheet == "default" else "C", "unseen")))
+    assert (parsed.text, parsed.hidden.splitlines()[0]) == ("seen", "unseen")
+
+
+def test_a_style_takes_back_what_hides_the_one_that_it_is_based_on() -> None:
+    styles = (
+        '<w:style w:type="paragraph" w:styleId="A"><w:rPr><w:vanish/><w:color w:val="FFFFFF"/></w:rPr></w:style>'
+        '<w:style w:type="paragraph" w:styleId="C"><w:basedOn w:val="A"/>'
+        '<w:rPr><w:vanish w:val="0"/><w:color w:val="000000"/></w:rPr></w:style>'
+    )
+    assert docx.read(styled(styles, ("C", "seen"))).text == "seen"
 
 
 def test_comments_are_hidden() -> None:

@@ -47,6 +47,45 @@ def page(body: str, head: str = "") -> str:
         '<style>.x{color:red} .x, .y { display : none }</style><p class="y">evil</p>',
         '<style>@media print{p{display:block}} @media screen { .y{display:none} }</style><p class="y">evil</p>',
         '<style>.y{font-size:0}</style><p class="y">evil</p>',
+        f'<p style="{"margin:0;" * 1_000}display:none">evil</p>',
+        '<p style="display:none!important;display:block">evil</p>',
+        '<p style="opacity:0%">evil</p>',
+        '<p style="--o:0;opacity:var(--o)">evil</p>',
+        '<p style="opacity:var(--p,var(--q,0))">evil</p>',
+        '<p style="font-size:calc(0px)">evil</p>',
+        '<p style="font:0/1 serif">evil</p>',
+        '<p style="font:italic 0.5px serif">evil</p>',
+        '<p style="-webkit-text-fill-color:transparent">evil</p>',
+        '<p style="filter:opacity(0)">evil</p>',
+        '<p style="transform:scaleX(0)">evil</p>',
+        '<p style="transform:rotate(1deg) scale(0.001)">evil</p>',
+        '<p style="scale:0">evil</p>',
+        '<p style="transform:rotateX(90deg)">evil</p>',
+        '<p style="transform:translateX(-9999px)">evil</p>',
+        '<p style="position:absolute;left:99999px">evil</p>',
+        '<p style="position:absolute;inset:-9999px auto auto">evil</p>',
+        '<p style="text-indent:100%;white-space:nowrap;overflow:hidden">evil</p>',
+        '<p style="max-height:0;overflow-y:clip">evil</p>',
+        '<p style="clip-path:polygon(0 0,0 0,0 0)">evil</p>',
+        '<p style="clip-path:inset(0 100% 0 0)">evil</p>',
+        "<style>p.y{display:none} p{display:block}</style><p class=y>evil</p>",
+        "<style>.y{display:none!important} p.y{display:block}</style><p class=y>evil</p>",
+        '<style>.y{display:none!important}</style><p class=y style="display:block">evil</p>',
+        "<style>.y{overflow:hidden} .z{height:0}</style><p class='y z'>evil</p>",
+        "<style>:root{--d:none} .y{display:var(--d)}</style><p class=y>evil</p>",
+        "<style>@media only screen and (min-width: 1px){.y{display:none}}</style><p class=y>evil</p>",
+        "<style>@media print, screen{.y{display:none}}</style><p class=y>evil</p>",
+        "<style>@supports (display:grid){@layer a{.y{display:none}}}</style><p class=y>evil</p>",
+        "<style>body{color:red; & p, .z{&.y{display:none}}}</style><p class=y>evil</p>",
+        "<style>body{@media screen{.y{display:none}}}</style><p class=y>evil</p>",
+        "<style>p:lang(en).y{display:none}</style><p class=y lang=en>evil</p>",
+        f"<style>{'.a{display:none}' * 4_000}.y{{display:none}}</style><p class=y>evil</p>",
+        f"<style>@font-face{{src:url(data:font/woff2;base64,{'A' * 1_100_000})}}.y{{display:none}}</style><p class=y>evil</p>",
+        "<dialog>evil</dialog>",
+        "<div popover>evil</div>",
+        "<progress>evil</progress>",
+        "<svg><defs><text>evil</text></defs></svg>",
+        "<ruby><rp>evil</rp></ruby>",
     ],
 )
 def test_what_a_browser_does_not_show_is_hidden(body: str) -> None:
@@ -71,6 +110,18 @@ def test_what_a_browser_does_not_show_is_hidden(body: str) -> None:
         '<style>a:hover{display:none}</style><p><a href="x">good</a></p>',
         "<ul><li>good</li></ul>",
         "<details><summary>more</summary>good</details>",
+        '<p style="opacity:50%;filter:opacity(0.9);scale:0.5;transform:scale(1.05) translate(-50%,-1200px)">good</p>',
+        '<p style="position:absolute;left:50%;top:12000px;margin:-300px 0 0 -600px;inset:0">good</p>',
+        '<p style="font:16px/0 serif;clip-path:inset(0 10%);overflow:hidden;text-indent:2em">good</p>',
+        '<p style="color:red;-webkit-background-clip:text;-webkit-text-fill-color:transparent">good</p>',
+        '<p style="display:block!important;display:none">good</p>',
+        "<style>p{display:block} .y{display:none} p.y{display:block}</style><p class=y>good</p>",
+        "<style>@media (max-width: 600px){.y{display:none}}</style><p class=y>good</p>",
+        "<style>@media print and (min-width:1px){.y{display:none}}</style><p class=y>good</p>",
+        "<style>@supports not (display:grid){.y{display:none}}</style><p class=y>good</p>",
+        "<style>.js{.y{display:none}}</style><p class=y>good</p>",
+        "<dialog open>good</dialog>",
+        "<p><ruby>good<rp>(</rp></ruby></p>",
     ],
 )
 def test_what_a_browser_shows_is_text(body: str) -> None:
@@ -81,7 +132,25 @@ def test_what_a_browser_shows_is_text(body: str) -> None:
 
 def test_more_rules_than_are_looked_at_are_told() -> None:
     parsed = html.read_string(page("<p>x</p>", "<style>" + "a{display:none}" * 4_000 + "</style>"))
-    assert [problem.code for problem in parsed.problems] == ["parsing.styles"]
+    assert [(problem.code, problem.severity) for problem in parsed.problems] == [("parsing.styles", Severity.MEDIUM)]
+
+
+def test_decoys_among_the_meta_texts_hide_none() -> None:
+    head = '<meta name="a" content="x">' * 300 + '<meta name="b" content="evil words behind many">'
+    assert "evil words" in html.read_string(page("", head)).hidden
+
+
+def test_a_longer_style_than_is_read_is_told() -> None:
+    parsed = html.read_string(page(f'<p style="{"margin:0;" * 20_000}display:none">x</p>'))
+    assert [(problem.code, problem.severity) for problem in parsed.problems] == [("parsing.styles", Severity.MEDIUM)]
+
+
+def test_rules_within_rules_stay_linear() -> None:
+    start = time.monotonic()
+    html.read_string(page("<p>x</p>", "<style>" + "a,b{& & &,i{display:none;" * 10_000 + "</style>"))
+    html.read_string(page("<p>x</p>", "<style>" + "a{" * 200_000 + "</style>"))
+    html.read_string(page('<p style="--a:var(--a) var(--a);opacity:var(--a)">x</p>'))
+    assert time.monotonic() - start < 20
 
 
 def test_hidden_words_are_not_torn_apart() -> None:

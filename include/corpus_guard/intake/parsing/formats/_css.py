@@ -1,14 +1,16 @@
-"""The part of CSS that hides text: a dozen properties, inline or in ``<style>``, in source order, parsed by tinycss2.
+"""The part of CSS that hides text: some twenty properties, inline or in ``<style>``, parsed by tinycss2.
 
-Specificity and media queries are not computed: a rule that hides text counts unless a later one, or the
-element itself, takes it back. Text wrongly called hidden is screened and not published, which is the safe
-side.
+A rule that hides text counts unless the element itself takes it back, or a rule that weighs more: by ``!important``, by its
+selector (roughly), by its place. Blocks of at-rules count where they hold on every wide screen. Text wrongly called hidden is
+screened and not published, which is the safe side.
+
+Not computed: colours in variables, masks, and what lies over a text.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -27,21 +29,58 @@ BLACK: Color = (0, 0, 0, 255)
 TRANSPARENT: Color = (0, 0, 0, 0)
 
 Declarations = Mapping[str, str]
-"""Values of properties, normalized and in lower case."""
+"""Values of properties, normalized and in lower case; ``!`` before a property's name: it is important."""
 
-_MAX_SELECTORS = 3_000  # applied of one document: a large framework, inlined, has about half
+_MAX_SELECTORS = 3_000  # applied of one document, without those for classes and ids that it lacks
+_MAX_SELECTOR_CHARS = 2_000  # of one that is put together from rules within rules
 _MAX_SHEET_CHARS = 1_000_000  # of all style sheets of one document; tinycss2 reads about 300,000 a second
-_MAX_STYLE_CHARS = 4_000  # of one style attribute
+_MAX_STYLE_CHARS = 100_000  # of one style attribute
+_CACHED_STYLE_CHARS = 4_000
+_MAX_VARIABLES = 20  # replaced in one value
+_MAX_VARIABLE_CHARS = 200
 _WATCHED = re.compile(
-    r"display|visibility|opacity|font-size|color|background|position|left|top|right|text-indent|clip|height|width"
-    r"|transform"
+    r"display|visibility|opacity|font|color|background|position|left|top|right|bottom|inset|margin|text-indent|clip|height"
+    r"|width|overflow|transform|scale|translate|filter"
 )
-_ALL_SCREENS = re.compile(r"screen|all", re.IGNORECASE)
+_PICTURE = re.compile(r"url\(([\"']?)data:[\w/+.;=-]{1,80};base64,[A-Za-z0-9+/=]*\1\)", re.IGNORECASE)
+_WIDE_SCREEN = 1_024  # pixels, or more
+_ANY_WIDTH = 4_000  # pixels, or less
+_MEDIUM = re.compile(
+    r"(?:only )?(?:screen|all)|\((?:color|hover(?:: ?hover)?|pointer: ?fine|orientation: ?landscape)\)"
+)
+_WIDTH = re.compile(r"\((?:(min|max)-(?:device-)?width: ?|width ?(>|<)=? ?)(\d{1,5})(?:\.\d*)?(px|r?em)?\)")
+_NAMES = re.compile(r"[.#]([\w-]+)")
+_NOT_PLAIN = re.compile(r"[\\\[(\"']")  # a selector whose names are not all names of elements
+_ALWAYS = re.compile(r":(?:(?:lang|dir)\([^()]*\)|defined\b|scope\b|focus-visible\b)")  # what the parser does not know
+_OLD_IS = re.compile(r":(?:-webkit-any|-moz-any|matches)\(")
+_QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'|:where\([^()]*\)")
+_IDS, _CLASSES, _TYPES = (
+    re.compile(r"#[\w-]"),
+    re.compile(r"\.[\w-]|\[|(?<!:):[\w-]"),
+    re.compile(r"(?<![\w#.:[=~^$*|-])[a-z]"),
+)
+_ROOTS = frozenset({":root", "html", "body", "*"})
+_OF_COLORS = re.compile(r"color|background")
+_VARIABLE = re.compile(r"var\(\s*(--[\w-]+)\s*(?:,([^()]*))?\)")
+_CALCULATED = re.compile(r"calc\(\s*([^()\s]+)\s*\)")
+_FONT_SIZE = re.compile(r"(?<![^\s])((?:\d+(?:\.\d*)?|\.\d+)(?:px|pt|r?em|%))(?=[\s/])|(?<![^\s])(0)(?=[\s/])")
+_SCALE = re.compile(r"scale(?:x|y|3d)?\(([^()]*)\)")
+_TRANSLATE = re.compile(r"translate(?:x|y|3d)?\(([^()]*)\)")
+_EDGEWISE = re.compile(r"rotate[xy]\(-?(?:90|270)deg\)|matrix\(\s*0,\s*0,\s*0,\s*0,")
+_FADED = re.compile(r"opacity\(0*(?:\.0+)?%?\)")
 _NUMBER = re.compile(r"([+-]?(?:\d{1,9}(?:\.\d{0,9})?|\.\d{1,9}))(px|pt|em|rem|ex|ch|vw|vh|%|in|cm|mm)?")
-_CLIPPED = re.compile(r"rect\(\s*[01](?:px)?[\s,]+[01]|inset\((?:100|50)%|circle\(0")
+_CLIPPED = re.compile(
+    r"rect\(\s*[01](?:px)?[\s,]+[01]|inset\((?:[5-9]\d|100)%|inset\([^()]*(?<![\d.])100%|(?:circle|ellipse)\(0"
+    r"|polygon\((?:[a-z]+,)?[\s0,px%]*\)"
+)
 _MAX_CHANNEL_DIFFERENCE = 12
 _MIN_ALPHA = 0.05
 _OFF_SCREEN = 500  # px or pt; less is layout
+_FAR_OFF_SCREEN = 5_000  # px or pt; slides of a gallery lie nearer, and so does the end of a wide page
+_CENTRED = 2_000  # px or pt; boxes in the middle of a page have half their width as a margin
+_SMALLEST_SCALE = 0.02
+_TRANSFORMING = frozenset({"transform", "scale", "translate"})
+_PLACING = frozenset({"text-indent", "margin", "margin-left", "margin-top", "left", "top", "right", "bottom", "inset"})
 _TINY = {"px": 1.0, "pt": 1.0, "em": 0.1, "rem": 0.1, "%": 10.0}
 _PIXELS = {"em": 16, "rem": 16, "%": 5, "vw": 10, "vh": 10, "in": 96, "cm": 38}
 
@@ -58,7 +97,7 @@ class StyleSheets:
         """Parse style sheets; blocks of at-rules are passed over, unless they hold on every screen."""
         rules: list[tuple[str, Declarations]] = []
         budget, complete = _MAX_SHEET_CHARS, True
-        for sheet in sheets:
+        for sheet in (_PICTURE.sub("url()", each) for each in sheets):
             complete = complete and len(sheet) <= budget
             rules.extend(_parse_sheet(sheet[:budget]))
             budget -= len(sheet[:budget])
@@ -83,14 +122,13 @@ class DocumentStyles:
         self._rules: dict[ElementNode, list[Declarations]] = {}  # in source order
         # Always `.values()`: iterating over resiliparse's lists takes quadratic time (2.0).
         embedded = StyleSheets.parse(element.text or "" for element in document.query_selector_all("style").values())
-        rules = (*linked.rules, *embedded.rules)
+        rules = _leave_out_unused((*linked.rules, *embedded.rules), document)
         self.complete = linked.complete and embedded.complete and len(rules) <= _MAX_SELECTORS
-        for selector, declarations in rules[:_MAX_SELECTORS]:
-            try:
-                elements = document.query_selector_all(selector).values()
-            except ValueError:  # a selector resiliparse does not know (::before) selects no text that is read here
-                continue
-            for element in elements:
+        self._variables: dict[str, str] = {}  # of the whole document
+        for selector, declarations in sorted(rules[:_MAX_SELECTORS], key=lambda rule: _weigh_selector(rule[0])):
+            if selector.lower() in _ROOTS:
+                self._variables.update((name, value) for name, value in declarations.items() if name.startswith("--"))
+            for element in _select(document, selector):
                 self._rules.setdefault(element, []).append(declarations)
 
     def __contains__(self, element: ElementNode) -> bool:
@@ -104,17 +142,39 @@ class DocumentStyles:
                 values[name] = (element.getattr(attribute) or "").strip().lower()
         for declarations in self._rules.get(element, ()):
             values.update(declarations)
-        values.update(_parse_style((element.getattr("style") or "")[:_MAX_STYLE_CHARS]))
-        is_hidden = element.hasattr("hidden")
+        values.update(self._own_style(element))
+        values.update([(name[1:], value) for name, value in values.items() if name[0] == "!"])
+        self._replace_variables(values)
+        is_hidden = element.hasattr("hidden") or element.hasattr("popover")
         if not values and not is_hidden:
             return ElementStyle()
         backgrounds = _parse_colors(values.get("background-color") or values.get("background", ""))
+        is_cut_out = "text" in values.get("background-clip", values.get("-webkit-background-clip", ""))
+        color = "" if is_cut_out else values.get("-webkit-text-fill-color", "")
         return ElementStyle(
             gone=_find_removal(values) or ("display" if is_hidden else ""),
             unseen=_find_concealment(values),
-            color=next(_parse_colors(values.get("color", "")), None),
+            color=next(_parse_colors(color or values.get("color", "")), None),
             background=next((color for color in backgrounds if color != TRANSPARENT), None),
         )
+
+    def _own_style(self, element: ElementNode) -> Declarations:
+        style = element.getattr("style") or ""
+        if len(style) <= _CACHED_STYLE_CHARS:
+            return _parse_style(style)
+        style = _PICTURE.sub("url()", style)
+        self.complete = self.complete and len(style) <= _MAX_STYLE_CHARS
+        return _parse_declarations(style[:_MAX_STYLE_CHARS])
+
+    def _replace_variables(self, values: dict[str, str]) -> None:
+        """Write what variables stand for into the values of an element, but for colours."""
+
+        def stands_for(use: re.Match[str]) -> str:
+            return (values.get(use[1]) or self._variables.get(use[1]) or use[2] or "")[:_MAX_VARIABLE_CHARS].strip()
+
+        for name in [name for name, value in values.items() if "var(" in value and not _OF_COLORS.search(name)]:
+            for _ in range(_MAX_VARIABLES):
+                values[name] = _VARIABLE.sub(stands_for, values[name], count=1)
 
 
 def colors_match(first: Color | None, second: Color | None) -> bool:
@@ -124,19 +184,92 @@ def colors_match(first: Color | None, second: Color | None) -> bool:
     return all(abs(a - b) <= _MAX_CHANNEL_DIFFERENCE for a, b in zip(first, second, strict=True))
 
 
+def _leave_out_unused(
+    rules: Sequence[tuple[str, Declarations]], document: DocumentNode
+) -> Sequence[tuple[str, Declarations]]:
+    """Return the rules that may select something: all but those for a class or an id that no element has."""
+    if not rules:
+        return rules
+    names: set[str] = set()
+    for element in document.query_selector_all("[class], [id]").values():
+        names.update((element.getattr("class") or "").lower().split())
+        names.add((element.getattr("id") or "").lower())
+    return [
+        (selector, declarations)
+        for selector, declarations in rules
+        if _NOT_PLAIN.search(selector) or names.issuperset(_NAMES.findall(selector.lower()))
+    ]
+
+
+def _select(document: DocumentNode, selector: str) -> Iterable[ElementNode]:
+    """Return the elements that a selector names."""
+    try:
+        return document.query_selector_all(selector).values()
+    except ValueError:  # resiliparse does not know it
+        pass
+    try:
+        return document.query_selector_all(_OLD_IS.sub(":is(", _ALWAYS.sub("", selector)) or "*").values()
+    except ValueError:  # ::before, or another one that selects no text that is read here
+        return ()
+
+
+def _weigh_selector(selector: str) -> tuple[int, int, int]:
+    """Return how specific a selector is: its ids, its classes and attributes, its types; what is in brackets counts as well."""
+    plain = _QUOTED.sub("", selector).lower()
+    ids, classes, types = (len(each.findall(plain)) for each in (_IDS, _CLASSES, _TYPES))
+    return ids, classes, types
+
+
 def _parse_sheet(sheet: str) -> Iterator[tuple[str, Declarations]]:
     """Yield (selector, declarations) of the rules that may hide or show text."""
-    pending = tinycss2.parse_stylesheet(sheet, skip_comments=True, skip_whitespace=True)[::-1]
+    nodes = tinycss2.parse_stylesheet(sheet, skip_comments=True, skip_whitespace=True)
+    pending: list[tuple[Node, str]] = [(node, "") for node in reversed(nodes)]  # and the selector around it
     while pending:
-        node = pending.pop()
-        if node.type == "at-rule" and node.lower_at_keyword == "media" and node.content is not None:
-            if _ALL_SCREENS.fullmatch(_to_text(node.prelude)):
-                pending += tinycss2.parse_rule_list(node.content, skip_comments=True, skip_whitespace=True)[::-1]
+        node, outer = pending.pop()
+        if node.type == "at-rule" and node.content is not None and _holds(node):
+            parse = tinycss2.parse_blocks_contents if outer else tinycss2.parse_rule_list
+            selectors = [outer] if outer else []
         elif node.type == "qualified-rule":
-            declarations = _parse_declarations(node.content)
-            if any(map(_WATCHED.search, declarations)):
-                for selector in _split_selectors(node.prelude):
-                    yield selector, declarations
+            parse = tinycss2.parse_blocks_contents
+            selectors = [_nest(outer, selector) for selector in _split_selectors(node.prelude)]
+        else:
+            continue
+        inner = parse(node.content, skip_comments=True, skip_whitespace=True)
+        declarations = _read_declarations(inner)
+        for selector in selectors:
+            if any(map(_WATCHED.search, declarations)) or (selector.lower() in _ROOTS and declarations):
+                yield selector, declarations
+        around = selectors[0] if len(selectors) == 1 else f":is({','.join(selectors)})" if selectors else ""
+        pending += [(each, around) for each in reversed(inner) if each.type in {"at-rule", "qualified-rule"}]
+
+
+def _holds(rule: Node) -> bool:
+    """Return whether what stands in an at-rule holds on every wide screen."""
+    prelude = _to_text(rule.prelude).lower()
+    if rule.lower_at_keyword == "media":
+        return any(
+            all(_MEDIUM.fullmatch(part) or _is_wide(part) for part in query.strip().split(" and "))
+            for query in prelude.split(",")
+        )
+    if rule.lower_at_keyword == "supports":
+        return not prelude.startswith("not")
+    return rule.lower_at_keyword in {"layer", "scope"}
+
+
+def _is_wide(feature: str) -> bool:
+    """Return whether every wide screen is as a query wants it."""
+    if not (width := _WIDTH.fullmatch(feature)):
+        return False
+    pixels = int(width[3]) * (1 if width[4] in {"px", None} else 16)
+    return pixels <= _WIDE_SCREEN if width[1] == "min" or width[2] == ">" else pixels >= _ANY_WIDTH
+
+
+def _nest(outer: str, selector: str) -> str:
+    """Return the selector of a rule within another; too long: of the rule alone, which selects more."""
+    if not outer:
+        return selector
+    whole = selector.replace("&", outer) if "&" in selector else f"{outer} {selector}"
+    return whole if len(whole) <= _MAX_SELECTOR_CHARS else selector.replace("&", "*")
 
 
 def _split_selectors(prelude: list[Node]) -> Iterator[str]:
@@ -153,9 +286,20 @@ def _parse_style(style: str) -> Declarations:
     return _parse_declarations(style)
 
 
-def _parse_declarations(block: str | list[Node]) -> Declarations:
-    nodes = tinycss2.parse_blocks_contents(block, skip_comments=True, skip_whitespace=True)
-    return {node.lower_name: _to_text(node.value).lower() for node in nodes if node.type == "declaration"}
+def _parse_declarations(block: str) -> Declarations:
+    return _read_declarations(tinycss2.parse_blocks_contents(block, skip_comments=True, skip_whitespace=True))
+
+
+def _read_declarations(nodes: Iterable[Node]) -> Declarations:
+    values: dict[str, str] = {}
+    for node in nodes:
+        if node.type != "declaration":
+            continue
+        mark, value = "!" if node.important else "", _CALCULATED.sub(r"\1", _to_text(node.value).lower())
+        values[f"{mark}{node.lower_name}"] = value
+        if node.lower_name == "font" and (size := _FONT_SIZE.search(value)):
+            values[f"{mark}font-size"] = size[1] or size[2]
+    return values
 
 
 def _to_text(tokens: list[Node]) -> str:
@@ -169,19 +313,42 @@ def _find_removal(values: Declarations) -> str:
     """Return what takes an element and its content out of sight; empty where nothing does."""
     if values.get("display") == "none" or values.get("content-visibility") == "hidden":
         return "display"
-    if _is_at_most(values.get("opacity"), 0.05):
+    if _is_faint(values.get("opacity")) or _FADED.search(values.get("filter", "")):
         return "opacity"
-    if "scale(0" in values.get("transform", "").replace("scale(0.", ""):
-        return "tiny"
     if _CLIPPED.search(values.get("clip", "") + values.get("clip-path", "")):
         return "clipped"
-    clips = values.get("overflow", "").startswith("hidden")
+    clips = any(values.get(f"overflow{axis}", "").startswith(("hidden", "clip")) for axis in ("", "-x", "-y"))
     if clips and any(_is_at_most(values.get(name), 1) for name in ("height", "max-height", "width", "max-width")):
         return "clipped"
-    offsets = ["text-indent", "margin-left", "margin-top"]
+    if not _TRANSFORMING.isdisjoint(values) and (reason := _find_transformation(values)):
+        return reason
+    return "off_page" if not _PLACING.isdisjoint(values) and _is_off_page(values, clips=clips) else ""
+
+
+def _find_transformation(values: Declarations) -> str:
+    transform = values.get("transform", "")
+    scales = (*_SCALE.findall(transform), values.get("scale", ""))
+    is_tiny = any(_is_at_most(each, _SMALLEST_SCALE) for scale in scales for each in _split(scale))
+    if is_tiny or _EDGEWISE.search(transform):
+        return "tiny"
+    moves = (*_TRANSLATE.findall(transform), values.get("translate", ""))
+    is_far = any(abs(_pixels(each)) >= _FAR_OFF_SCREEN for move in moves for each in _split(move))
+    return "off_page" if is_far else ""
+
+
+def _is_off_page(values: Declarations, *, clips: bool) -> bool:
+    """Return whether margins, indent or place put an element off the page."""
+    offsets = [_pixels(values.get(name)) for name in ("text-indent", "margin-left", "margin-top")]
     if values.get("position") in {"absolute", "fixed", "relative"}:
-        offsets += ["left", "top", "right", "bottom"]
-    return "off_page" if any(_is_off_screen(values.get(name)) for name in offsets) else ""
+        offsets += [_pixels(values.get(name)) for name in ("left", "top", "right", "bottom")]
+        offsets += map(_pixels, _split(values.get("inset", "")))
+    far = [_pixels(values.get(name)) for name in ("left", "margin-left", "text-indent")]
+    return (
+        min(offsets) <= -_OFF_SCREEN
+        or any(_pixels(each) <= -_CENTRED for each in _split(values.get("margin", "")))
+        or max(far) >= _FAR_OFF_SCREEN
+        or (clips and far[-1] >= _OFF_SCREEN)
+    )
 
 
 def _find_concealment(values: Declarations) -> str | None:
@@ -201,9 +368,20 @@ def _is_at_most(value: str | None, limit: float) -> bool:
     return number is not None and number[2] in {None, "px", "pt"} and float(number[1]) <= limit
 
 
-def _is_off_screen(value: str | None) -> bool:
+def _is_faint(opacity: str | None) -> bool:
+    number = _NUMBER.match(opacity or "")
+    return number is not None and float(number[1]) <= {None: 0.05, "%": 5.0}.get(number[2], 0.0)
+
+
+def _split(value: str) -> list[str]:
+    """Return the parts of a value with several."""
+    return value.replace(",", " ").split()
+
+
+def _pixels(value: str | None) -> float:
+    """Return a length in pixels, roughly; 0: it is none."""
     number = _NUMBER.match(value or "")
-    return number is not None and float(number[1]) * _PIXELS.get(number[2] or "", 1) <= -_OFF_SCREEN
+    return float(number[1]) * _PIXELS.get(number[2] or "", 1) if number else 0.0
 
 
 def _parse_colors(value: str) -> Iterator[Color]:

@@ -10,6 +10,7 @@ Not read: text in pictures; text hidden by the theme's colours or by shapes laid
 
 from __future__ import annotations
 
+import copy
 import io
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 _MAIN = "word/document.xml"  # where the package does not name another, as online editors do
 _NOTES = frozenset({"footnotes", "endnotes"})  # kinds of relationships
+_MAX_BASED_ON = 20  # styles, each based on the next; Word follows eleven
 _MARGIN_PARTS = r"word/(?:header|footer)\d{0,3}\.xml"
 _WP = "{http://schemas.openxmlformats.org/drawingml/2006/wordprocessingDrawing}"
 
@@ -85,8 +87,8 @@ def _rewrite(container: ZipContainer, roots: Mapping[str, Element | None]) -> io
     """Write the document for mammoth: its textual parts without hidden runs, and no entity anywhere."""
     from lxml import etree
 
-    copy = io.BytesIO()
-    with zipfile.ZipFile(copy, "w") as archive:
+    rewritten = io.BytesIO()
+    with zipfile.ZipFile(rewritten, "w") as archive:
         for name in container.names:
             root = roots.get(name)
             if root is not None:
@@ -97,21 +99,51 @@ def _rewrite(container: ZipContainer, roots: Mapping[str, Element | None]) -> io
                 archive.writestr(name, _ooxml.to_transitional(part))
             elif part is None:
                 archive.writestr(name, b"")
-    return copy
+    return rewritten
 
 
 def _hiding_styles(container: ZipContainer) -> frozenset[str]:
-    """Return the ids of the named styles that hide text."""
+    """Return the ids of the named styles that hide text, themselves or by a style they are based on.
+
+    The default of paragraphs has the empty id, too.
+    """
     root = _ooxml.read_part_xml(container, "word/styles.xml")
-    styles = root.iter(f"{W}style") if root is not None else ()
-    return frozenset(style.get(f"{W}styleId", "") for style in styles if _hiding_reason(style.find(f"{W}rPr")))
+    if root is None:
+        return frozenset()
+    styles = {style.get(f"{W}styleId", ""): style for style in root.iter(f"{W}style")}
+    defaults = root.find(f"{W}docDefaults/{W}rPrDefault/{W}rPr")
+    hiding = {name for name in styles if _hiding_reason(_merge_properties(styles, name, defaults))}
+    for name, style in styles.items():
+        if style.get(f"{W}type") == "paragraph" and style.get(f"{W}default") in {"1", "true", "on"} and name in hiding:
+            hiding.add("")
+    return frozenset(hiding)
+
+
+def _merge_properties(styles: Mapping[str, Element], name: str, defaults: Element | None) -> Element | None:
+    """Return the run properties of a style with those of the styles it is based on; the nearest counts."""
+    merged: dict[str, Element] = {}
+    sources: list[Element | None] = []
+    visited: set[str] = set()
+    while name in styles and name not in visited and len(visited) < _MAX_BASED_ON:
+        visited.add(name)
+        sources.append(styles[name].find(f"{W}rPr"))
+        base = styles[name].find(f"{W}basedOn")
+        name = base.get(f"{W}val", "") if base is not None else ""
+    for source in (*sources, defaults):
+        for each in source if source is not None else ():
+            merged.setdefault(each.tag, each)
+    if not merged:
+        return None
+    properties = copy.deepcopy(next(iter(merged.values())).getparent())
+    properties[:] = [copy.deepcopy(each) for each in merged.values()]
+    return properties
 
 
 def _remove_hidden_runs(root: Element, hiding: frozenset[str], hidden: HiddenText) -> None:
     """Empty every run a reader does not see, and add its text to `hidden`."""
     for paragraph in root.iter(f"{W}p"):
         style = paragraph.find(f"{W}pPr/{W}pStyle")
-        paragraph_reason = "vanish" if style is not None and style.get(f"{W}val", "") in hiding else ""
+        paragraph_reason = "vanish" if (style.get(f"{W}val", "") if style is not None else "") in hiding else ""
         reasons = set()
         for run in paragraph.iter(f"{W}r"):
             reason = paragraph_reason or _run_reason(run, hiding)

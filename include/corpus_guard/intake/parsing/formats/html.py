@@ -1,8 +1,8 @@
 """HTML, by resiliparse: what a browser shows becomes text, what it does not show becomes hidden text.
 
-Hidden: elements with ``hidden``; a style or a ``<style>`` rule with display:none, visibility:hidden,
-opacity:0, a font, clip or box without size, or a place off the screen; text in the colour of its background;
-comments; ``<template>``, ``<noscript>`` and other fallbacks; and, unless the text repeats them, alternative
+Hidden: elements with ``hidden``, dialogs and popovers that are closed, definitions of SVG; a style or a ``<style>`` rule with
+display:none, visibility:hidden, opacity:0, a font, clip or box without size, or a place off the screen (`_css`); text in the colour
+of its background; comments; ``<template>``, ``<noscript>`` and other fallbacks; and, unless the text repeats them, alternative
 texts, tooltips, the page's title and its ``<meta>`` texts. Not hidden: ``aria-hidden`` (it is on the screen;
 icons carry it). Scripts are dropped, and so are icons of a font (private-use characters) and what repeats on every page:
 navigation, the page's footer, and all that stands outside ``<main>`` and the page's ``<header>`` where a page has a main part.
@@ -71,7 +71,9 @@ _ASIDE_ATTRIBUTES = (
 _DROPPED_TAGS = frozenset({"SCRIPT", "STYLE", "script", "style"})
 _FALLBACK_TAGS = frozenset(
     {"noscript", "noframes", "noembed", "iframe", "video", "audio", "canvas", "object", "datalist", "template"}
+    | {"progress", "meter"}
 )
+_DEFINING_TAGS = frozenset({"defs", "symbol", "clippath", "mask", "marker", "pattern"})  # of SVG: drawn elsewhere
 _PARAGRAPHS = frozenset({
     "address", "article", "aside", "blockquote", "dl", "fieldset", "figure", "footer", "form", "header", "hr", "main",
     "nav", "ol", "p", "pre", "section", "table", "ul", "menu",
@@ -141,8 +143,8 @@ def read_page(html: str, sheets: _css.StyleSheets = _NO_SHEETS) -> HtmlPage:
     text, body = reader.layout.render(), reader.layout.render(aside=False)
     least = MIN_MAIN_SHARE if has_main else MIN_BODY_SHARE
     if not styles.complete:
-        message = "too many style rules: some hidden text may count as visible"
-        problems.append(make_problem("styles", Severity.LOW, message))
+        message = "more styles than are read: some hidden text may count as visible"
+        problems.append(make_problem("styles", Severity.MEDIUM, message))
     text = body if len(body) >= least * len(text) else text
     return HtmlPage(text, reader.hidden, declared, tuple(problems), reader.chars)
 
@@ -196,7 +198,7 @@ def _decode(content: bytes) -> tuple[str, tuple[Finding, ...]]:
 def _read_declared(title: str | None, document: DocumentNode, hidden: HiddenText) -> Mapping[str, str]:
     pairs: dict[str, object] = {"title": title}
     hidden.add("metadata", title or "")
-    for meta in document.query_selector_all("meta[content]").values()[:200]:
+    for meta in document.query_selector_all("meta[content]").values():
         name = (meta.getattr("name") or meta.getattr("property") or meta.getattr("itemprop") or "").lower()
         if name in _META:
             pairs.setdefault(_META[name], meta.getattr("content"))
@@ -292,6 +294,10 @@ class _TreeReader:
             look = self._apply_style(node, look)
             self._collect_asides(node, look)
         if name in _FALLBACK_TAGS or name in {"title", "desc", "metadata"}:
+            look = replace(look, gone=look.gone or "fallback")
+        elif name in _DEFINING_TAGS or (name == "dialog" and not node.hasattr("open")):
+            look = replace(look, gone=look.gone or "display")
+        elif name == "rp" and any(map(str.isalnum, node.text or "")):  # brackets stay: a reader without ruby sees them
             look = replace(look, gone=look.gone or "fallback")
         role, is_outermost = node.getattr("role") or "", node.parent is None or node.parent.node_name == "BODY"
         if name == "main" or role == "main" or (name == "header" and is_outermost and role not in _FURNITURE):
