@@ -83,6 +83,21 @@ def test_recording_and_draining_again_changes_nothing(shelf: Shelf) -> None:
     assert shelf.in_ledger() == before
 
 
+def test_of_equal_chunks_one_is_served(shelf: Shelf) -> None:
+    """Hundreds of equal vectors would hide those of other documents from a search."""
+    log = a_version("log", passages=("quay ",) * 400)
+    pages = [a_version(f"page {number}", passages=(f"{number} boats",)) for number in range(14)]
+
+    shelf.serve(*pages, log)
+
+    assert shelf.check_agreement() == shelf.held_by(*pages) | {
+        (shelf.store.collection_name(log.stamp.trust), log.chunks[0].chunk_id)
+    }
+    vectors = np.stack([vector_of(page.chunks[0].text) for page in pages])
+    answers = shelf.store.nearest_ids(shelf.store.collection_name(log.stamp.trust), vectors, 1)
+    assert [answer[0][0] for answer in answers] == [page.chunks[0].chunk_id for page in pages]
+
+
 def test_each_chunk_gets_the_vector_of_its_own_file(shelf: Shelf) -> None:
     """A chunk embedded in two batches has two vectors, and both files may be in one group."""
     files = [a_version("first", passages=("quay",)), a_version("second", passages=("pier",))]
