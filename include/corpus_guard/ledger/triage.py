@@ -6,8 +6,8 @@ Rules
     * the principal is the author the document declares, within its source; where it declares none, its
       source's owner. What a document declares is data: it groups documents for a reviewer's eye and decides
       nothing;
-    * versions of one principal with findings of the same checks are one campaign, until near-duplicates say
-      otherwise (`corpus_guard.review.campaigns`).
+    * versions of one declared author with findings of the same checks are one campaign; where none is declared,
+      a version is a campaign of its own; near-duplicates join (`corpus_guard.review.campaigns`).
 """
 
 from __future__ import annotations
@@ -42,12 +42,16 @@ class Triage:
             principal=principal,
             severity=max(severities, key=lambda severity: Severity(severity).rank, default=None),
             checks=checks,
-            campaign=digest("campaign/v1", [principal, checks])[:32],
+            campaign=digest("campaign/v1", [principal, checks] if declared_author(stamp) else [principal, stamp["uri"]])[:32],
         )
 
 
 def principal_name(stamp: Mapping[str, Any]) -> str:
     """Return who stands behind a document, as far as it declares it: hostile text."""
+    return declared_author(stamp) or str(stamp["owner"])
+
+
+def declared_author(stamp: Mapping[str, Any]) -> str:
+    """Return the author that a document declares: hostile text; empty if it declares none."""
     declared = {str(key).casefold(): str(value) for key, value in (stamp.get("declared") or {}).items()}
-    authors = (declared[key].strip() for key in AUTHORS if declared.get(key, "").strip())
-    return next(authors, str(stamp["owner"]))
+    return next((declared[key].strip() for key in AUTHORS if declared.get(key, "").strip()), "")

@@ -3,7 +3,7 @@
 Rules
     * an item that shares at least MIN_SHARED_BANDS bands with earlier items that waited joins their
       campaign; two texts of similarity 0.8 share 6 to 7 of 16 bands, two of 0.5 share one;
-    * an item that resembles nothing keeps the campaign of its principal and checks
+    * an item that resembles nothing keeps the campaign of its author and checks, or one of its own
       (`corpus_guard.ledger.triage`); later items that resemble it join that campaign;
     * a campaign is a display aid: no verdict and no decision depends on it.
 """
