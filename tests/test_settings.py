@@ -53,7 +53,10 @@ def refused(path: Path) -> str:
         ("CHROMA_URL", "http://host:99999", "Port out of range"),
         ("CHROMA_URL", "http://host:port", "Port could not be cast"),
         ("LEDGER_URL", "nonsense", "expected sqlite:"),
-        ("LEDGER_URL", "mysql://host/db", "postgresql"),
+        ("LEDGER_URL", "mysql://host/db", "postgresql+psycopg2://"),
+        ("LEDGER_URL", "postgresql+psycopg://host/db", "the driver psycopg is not used; write postgresql+psycopg2://"),
+        ("LEDGER_URL", "sqlite+aiosqlite:///file", "the driver aiosqlite is not used; write sqlite+pysqlite://"),
+        ("PGVECTOR_URL", "postgresql+asyncpg://host/db", "the driver asyncpg is not used; write postgresql+psycopg2://"),
     ],
 )
 def test_a_malformed_variable_is_named_with_what_it_holds(
@@ -68,6 +71,14 @@ def test_a_malformed_variable_is_named_with_what_it_holds(
     assert f"environment variable CORPUS_GUARD_{name}: " in message
     assert says in message
     assert repr(value) in message
+
+
+def test_a_postgresql_url_without_a_driver_means_the_installed_one() -> None:
+    settings = Settings(ledger_url="postgresql://u:p@host/db", pgvector_url="postgresql://host/vectors")
+
+    assert settings.ledger == "postgresql+psycopg2://u:p@host/db"
+    assert settings.pgvector == "postgresql+psycopg2://host/vectors"
+    assert Settings(ledger_url="postgresql://host/db").pgvector == "postgresql+psycopg2://host/db"
 
 
 @pytest.mark.parametrize("name", ["LEDGER_URL", "CHROMA_URL"])

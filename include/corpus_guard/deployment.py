@@ -85,6 +85,9 @@ class Deployment:
         """The ledger, migrated."""
         from corpus_guard.ledger import Ledger
 
+        home = self.settings.home
+        if self.settings.ledger.startswith(f"sqlite:///{home}/"):
+            home.mkdir(parents=True, exist_ok=True)
         ledger = Ledger(self.settings.ledger)
         self._closing.callback(ledger.close)
         return ledger

@@ -11,7 +11,7 @@ import os
 import re
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, Field, SecretStr, ValidationError, field_validator, model_validator
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 PROJECT = Path(__file__).resolve().parents[2]  # the checkout, when installed editable
 PACKAGE = Path(__file__).resolve().parent
+DRIVERS: Final = {"sqlite": "pysqlite", "postgresql": "psycopg2"}
+"""Kinds of databases for the ledger, each with the driver that is installed with the package."""
 
 
 class Settings(BaseSettings):
@@ -193,14 +195,14 @@ class Settings(BaseSettings):
     def _postgresql(cls, url: str) -> str:
         if url and not _is_postgresql(url):
             raise ValueError("expected postgresql+psycopg2://user:password@host/database")
-        return url
+        return _with_driver(url)
 
     @field_validator("ledger_url")
     @classmethod
     def _database(cls, url: str) -> str:
-        if url and url.partition(":")[0].partition("+")[0] not in {"sqlite", "postgresql"}:
-            raise ValueError("expected sqlite:////path/to/file or postgresql+psycopg://user:password@host/database")
-        return url
+        if url and url.partition(":")[0].partition("+")[0] not in DRIVERS:
+            raise ValueError("expected sqlite:////path/to/file or postgresql+psycopg2://user:password@host/database")
+        return _with_driver(url)
 
     @model_validator(mode="after")
     def _store_with_database(self) -> Self:
@@ -309,7 +311,7 @@ def load_settings(**overrides: Any) -> Settings:
         name = key if key.isupper() else f"CORPUS_GUARD_{key.upper()}"
         # `from None`: pydantic's own message quotes the value with its password.
         raise SettingsError(
-            f"environment variable {name}: {problem['msg']} (got {_without_password(problem['input'])!r})"
+            f"environment variable {name}: {problem['msg'].removeprefix('Value error, ')} (got {_without_password(problem['input'])!r})"
         ) from None
 
 
@@ -380,7 +382,7 @@ def validate(data: object, model: type[Model], *, where: str, below: str = "") -
 
 
 def _without_password(value: object) -> object:
-    return re.sub(r"//[^/@\s]*@", "//***@", value) if isinstance(value, str) else value
+    return re.sub(r"//\S*@", "//***@", value) if isinstance(value, str) else value
 
 
 def _explanation(problem: ErrorDetails, model: type[BaseModel]) -> str:
@@ -400,3 +402,12 @@ def _known_keys(location: tuple[int | str, ...], model: type[BaseModel]) -> str:
 
 def _is_postgresql(url: str) -> bool:
     return url.partition(":")[0].partition("+")[0] == "postgresql"
+
+
+def _with_driver(url: str) -> str:
+    """Return the URL of a database with its driver named: SQLAlchemy's own choice for PostgreSQL need not be installed."""
+    scheme, colon, rest = url.partition(":")
+    kind, _, driver = scheme.partition("+")
+    if driver and driver != DRIVERS[kind]:
+        raise ValueError(f"the driver {driver} is not used; write {kind}+{DRIVERS[kind]}://…, or {kind}://…")
+    return f"{kind}+{DRIVERS[kind]}{colon}{rest}" if kind == "postgresql" else url

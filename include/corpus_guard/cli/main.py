@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from rich.panel import Panel
 from rich.text import Text
+from typer.core import TyperGroup
 
 from corpus_guard import __version__, errors
 from corpus_guard.cli import (
@@ -62,8 +63,23 @@ from corpus_guard.domain import TrustLevel, Verdict, plural
 if TYPE_CHECKING:
     from corpus_guard.screening.standalone import ScreenedDocument
 
+
+
+class PlainCommands(TyperGroup):
+    """Commands whose messages on wrong values do not say "Value error" first, as pydantic has it."""
+
+    def invoke(self, ctx: typer.Context) -> Any:
+        """Run the command that the arguments name."""
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            error.message = error.message.removeprefix("Value error, ")
+            raise
+
+
 app = typer.Typer(
     name="guard",
+    cls=PlainCommands,
     help="Decide which documents may enter a RAG knowledge base, prove what is in it, and trace wrong answers to their cause.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
@@ -238,6 +254,7 @@ def screen(
         raise errors.Misuse(f"--out {output}: this is the input file; choose another file")
     if quote and form is ScreenFormat.SARIF:
         raise errors.Misuse("--quote: a code host shows results to everybody; choose --format text or jsonl")
+    paths, against = _each_once(paths), _each_once(against or ())
     counts = dict.fromkeys(Verdict, 0)
     held_names: list[str] = []  # the first few that are held back
     skipped: Counter[str] = Counter()
@@ -248,7 +265,7 @@ def screen(
             text_field=text_field,
             id_field=id_field,
             trust=trust,
-            against=against or (),
+            against=against,
             one_by_one=one_by_one,
             bank=read_questions(bank),
             progress=progress,
@@ -275,6 +292,11 @@ def screen(
     worse = counts[Verdict.REJECT] + (counts[Verdict.QUARANTINE] if fail_on is FailOn.QUARANTINE else 0)
     if fail_on is not FailOn.NEVER and worse:
         raise typer.Exit(1)
+
+
+def _each_once(paths: Iterable[Path]) -> list[Path]:
+    """Return the paths without those that were given before."""
+    return list({path.absolute(): path for path in paths}.values())
 
 
 def _counted(

@@ -14,7 +14,7 @@ import typer
 from corpus_guard import errors
 from corpus_guard.cli import console
 from corpus_guard.cli.console import SEVERITY_STYLE, err, format_time, out, styled, visible
-from corpus_guard.cli.options import Json
+from corpus_guard.cli.options import Json, why_unreadable
 from corpus_guard.deployment import Deployment
 from corpus_guard.domain import TrustLevel, plural
 
@@ -199,9 +199,7 @@ def _declaration(
     try:
         return parse_declaration(Path(file).read_text(encoding="utf-8"), file)
     except (OSError, UnicodeDecodeError) as error:
-        raise errors.Misuse(
-            f"--file {file}: cannot be read ({type(error).__name__}); give a UTF-8 YAML file"
-        ) from error
+        raise errors.Misuse(f"--file {file}: cannot be read ({why_unreadable(error)}); give a UTF-8 YAML file") from error
 
 
 def _open_source(deployment: Deployment, declaration: Mapping[str, Any]) -> Source:

@@ -156,7 +156,7 @@ def discover(
 
     Args:
         run_id: identity of this run; giving it again repeats the run.
-        source_names: names; empty: all of sources.yaml.
+        source_names: names, a repeated one counts once; empty: all of sources.yaml.
 
     Returns:
         Storage names of the listings.
@@ -164,7 +164,7 @@ def discover(
     Raises:
         UnknownSubject: a name is not in sources.yaml.
     """
-    chosen = [sources.named(name) for name in source_names or sources]
+    chosen = [sources.named(name) for name in dict.fromkeys(source_names or sources)]
     record_configuration(ledger, screening, settings, run_id)
     begin_run(ledger, run_id, "refresh", screening.digest, [source.name for source in chosen])
     listings: list[str] = []
