@@ -23,7 +23,7 @@ from corpus_guard.batches import Storage
 from corpus_guard.batches.tables import in_batches, versions_from_table, versions_to_table
 from corpus_guard.corpus.filterrag.filters import classifier_in_use
 from corpus_guard.corpus.query_bank import QueryBank
-from corpus_guard.domain import Finding, Judgement, Progress, Severity, Stamp, TrustLevel, Version
+from corpus_guard.domain import Finding, Judgement, Progress, Severity, Span, Stamp, TrustLevel, Version
 from corpus_guard.errors import Inconsistent, Misuse
 from corpus_guard.intake.chunking import Chunker
 from corpus_guard.intake.parsing import ParsedDocument, ParsingSandbox
@@ -39,6 +39,7 @@ from corpus_guard.screening.checks.coordination import Coordination
 from corpus_guard.screening.checks.filter_features import FilterFeatures
 from corpus_guard.screening.checks.hubness import Hubness
 from corpus_guard.screening.checks.targeting import Targeting
+from corpus_guard.screening.decoded import locate_hidden
 from corpus_guard.screening.extensions import load_extensions
 from corpus_guard.screening.policy import Policy, load_policy
 from corpus_guard.screening.registry import CHECKS, build_screening
@@ -67,7 +68,7 @@ class ScreenedDocument:
     file: str  # as it was named, with the path inside the folder
     stamp: Stamp
     lines: tuple[int, ...]  # of each finding, in the text as parsed, from 1; 0: it has no place there
-    quotes: tuple[str, ...]  # the text at that place, at most `QUOTED_CHARS` of it; empty: it has no place there
+    quotes: tuple[str, ...]  # the text at that place or in hidden text, at most `QUOTED_CHARS`; empty: it has no place
 
     def as_dict(self, *, quoted: bool = False) -> dict[str, object]:
         """Return a JSON-ready form, with `shadow_verdict` only where it differs from the verdict.
@@ -257,7 +258,7 @@ def _screen_sources(
             progress("screening", done, total)
             relevant = survey.of([version.version_id for version in versions]) if survey else None
             for name, version, judgement in zip(names, versions, screening.judge(versions, relevant), strict=True):
-                yield _screened_document(name, version, judgement)
+                yield _screened_document(name, version, judgement, screening)
             done += len(names)
         progress("screening", total, total)
 
@@ -269,14 +270,20 @@ class _Name(NamedTuple):
     file: str
 
 
-def _screened_document(name: _Name, version: Version, judgement: Judgement) -> ScreenedDocument:
+def _screened_document(name: _Name, version: Version, judgement: Judgement, screening: Screening) -> ScreenedDocument:
     """Return a judgement with the line and the text at the place of each finding."""
     spans = [finding.span for finding in judgement.findings]
     lines = tuple(version.text.count("\n", 0, span.start) + 1 if span else 0 for span in spans)
+    hidden = locate_hidden(screening, judgement.findings, version.hidden)
     quotes = tuple(
-        version.text[span.start : min(span.end, span.start + QUOTED_CHARS)] if span else "" for span in spans
+        _quote(version.text, finding.span) or _quote(version.hidden, place)
+        for finding, place in zip(judgement.findings, hidden, strict=True)
     )
     return ScreenedDocument(name.id, judgement, name.file, version.stamp, lines, quotes)
+
+
+def _quote(text: str, span: Span | None) -> str:
+    return text[span.start : min(span.end, span.start + QUOTED_CHARS)] if span else ""
 
 
 class _FirstPass:
