@@ -92,6 +92,23 @@ def test_a_refused_url_does_not_spill_its_password(monkeypatch: pytest.MonkeyPat
     assert caught.value.__suppress_context__  # pydantic's own message quotes the value
 
 
+def test_a_misspelt_variable_is_named_once_with_the_nearest_setting(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("CORPUS_GUARD_POLICY", "policy.yaml")
+    monkeypatch.setenv("CORPUS_GUARD_XYZZY", "1")
+    for name in ("SECRETS_DIR", "CONNECTION_MY_S3", "CHROMA_PORT", "EXECUTOR", "WEB_SERVICE_HOST", "WEB_PORT_80_TCP_ADDR"):
+        monkeypatch.setenv(f"CORPUS_GUARD_{name}", "")
+
+    load_settings()
+    load_settings()
+
+    assert [record.message for record in caplog.records] == [
+        "environment variable CORPUS_GUARD_POLICY is no setting and is ignored; do you mean CORPUS_GUARD_POLICY_FILE?",
+        "environment variable CORPUS_GUARD_XYZZY is no setting and is ignored; remove it",
+    ]
+
+
 def test_a_setting_that_does_not_exist_is_refused() -> None:
     with pytest.raises(SettingsError, match="CORPUS_GUARD_CHUNK_TOKEN: Extra inputs are not permitted"):
         load_settings(chunk_token=100)

@@ -7,9 +7,11 @@ it unnoticed.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
-from functools import cached_property
+from difflib import get_close_matches
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
 from urllib.parse import urlsplit
@@ -22,6 +24,8 @@ from corpus_guard.yaml_text import parse_yaml
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
+
+log = logging.getLogger(__name__)
 
 PROJECT = Path(__file__).resolve().parents[2]  # the checkout, when installed editable
 PACKAGE = Path(__file__).resolve().parent
@@ -288,11 +292,18 @@ class Settings(BaseSettings):
         return self.storage_url or str(self.home / "storage")
 
 
+_NOT_SETTINGS: Final = re.compile(
+    r"CORPUS_GUARD_(SECRETS_DIR|CONNECTION_.*"  # read elsewhere in the package
+    r"|DATA|ENCLOSED|EXECUTOR|LEDGER|STACK_.*|UID|WORKER_CONCURRENCY"  # of the Makefile, docker/ and the benchmarks
+    r"|.*_PORT(_.*)?|.*_SERVICE_HOST)"  # of docker/local, and what Kubernetes sets for a service named corpus-guard-…
+)
+
+
 def load_settings(**overrides: Any) -> Settings:
     """Read the environment, and the files of the folder ``CORPUS_GUARD_SECRETS_DIR``, if it is set.
 
     That folder holds one file per setting, named like its variable in lower case, as container platforms
-    mount secrets. A variable wins over a file.
+    mount secrets. A variable wins over a file. A variable that is no setting is ignored, with a warning.
 
     Raises:
         SettingsError: a variable is malformed, or the folder does not exist; the message names it.
@@ -303,6 +314,9 @@ def load_settings(**overrides: Any) -> Settings:
             "environment variable CORPUS_GUARD_SECRETS_DIR: expected a folder of files such as corpus_guard_ledger_url, got "
             f"{folder!r}"
         )
+    for name in os.environ:
+        if name.startswith("CORPUS_GUARD_") and not _NOT_SETTINGS.fullmatch(name):
+            _warn_if_unknown(name)
     try:
         return Settings(**{"_secrets_dir": folder or None, **overrides})
     except ValidationError as error:
@@ -313,6 +327,15 @@ def load_settings(**overrides: Any) -> Settings:
         raise SettingsError(
             f"environment variable {name}: {problem['msg'].removeprefix('Value error, ')} (got {_without_password(problem['input'])!r})"
         ) from None
+
+
+@cache  # once for each name
+def _warn_if_unknown(variable: str) -> None:
+    name = variable.removeprefix("CORPUS_GUARD_").lower()
+    if name not in Settings.model_fields:
+        near = get_close_matches(name, Settings.model_fields, 1)
+        advice = f"do you mean CORPUS_GUARD_{near[0].upper()}?" if near else "remove it"
+        log.warning("environment variable %s is no setting and is ignored; %s", variable, advice)
 
 
 def source_names() -> list[str]:
