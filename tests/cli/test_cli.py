@@ -277,6 +277,15 @@ def test_models_are_named_with_their_digests(run: Run, deployment: Workspace) ->
     assert "all-minilm-l6-v2@sha256:" in run("models", "prepare").out
 
 
+def test_an_interrupted_refresh_says_what_to_do(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("corpus_guard.deployment.Deployment.refresh", interrupt)
+
+    one_line(run("refresh"), 130, "interrupted; what was recorded is kept. Run `guard refresh` again")
+
+
 # Failures: one line on standard error, nothing on standard output, an exit code that says whose turn it is.
 
 

@@ -1,6 +1,7 @@
 """Entry point of the `guard` command: the command groups, the everyday commands, and exit codes.
 
-Exit codes: 0 done, 1 done but something needs attention (such as ``--fail-on``), 2 misuse, 3 infrastructure, 4 inconsistent data.
+Exit codes: 0 done, 1 done but something needs attention (such as ``--fail-on``), 2 misuse, 3 infrastructure, 4 inconsistent data,
+130 interrupted.
 """
 
 from __future__ import annotations
@@ -57,6 +58,7 @@ from corpus_guard.cli import (
 from corpus_guard.cli import map as map_command
 from corpus_guard.cli.console import err, format_time, out, styled, visible
 from corpus_guard.cli.options import FromSources, Json, read_questions
+from corpus_guard.cli.source import show_undeclared
 from corpus_guard.deployment import Deployment, new_run_id
 from corpus_guard.domain import TrustLevel, Verdict, plural
 
@@ -165,11 +167,17 @@ def refresh(
 
     Example: `guard refresh --source handbook`
     """
+    from corpus_guard.pipeline.status import undeclared_sources
     from corpus_guard.settings import load_settings
 
     settings = load_settings(refetch_days=0) if refetch else None
-    with Deployment(settings) as deployment, console.progress(not as_json) as progress:
+    with (
+        console.resumable("guard refresh"),
+        Deployment(settings) as deployment,
+        console.progress(not as_json) as progress,
+    ):
         sealed = deployment.refresh(new_run_id("refresh"), source or (), progress)
+        undeclared = undeclared_sources(deployment.ledger, deployment.settings)
     if as_json:
         console.print_json(sealed)
         return
@@ -191,6 +199,7 @@ def refresh(
         == 0
     ):
         out.print(f"Nothing changed: {plural(sealed['unchanged'], 'document')} unchanged.")
+    show_undeclared(undeclared)
     if sealed["quarantined"]:
         out.print("Waiting for review: [bold]guard quarantine list[/bold]")
 
@@ -330,6 +339,7 @@ def status(as_json: Json = False) -> None:
         (visible(row["source"]), row["trust"], *(f"{row[name]:,}" for name in numbers)) for row in report["sources"]
     ]
     out.print(console.table("Sources", ("source", "trust", *numbers), rows, right=numbers))
+    show_undeclared(report["undeclared"])
     rows = [
         (
             format_time(row["started_at"]),
