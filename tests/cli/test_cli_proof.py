@@ -173,6 +173,14 @@ def test_log_newest_last(deployed: Deployed) -> None:
     assert "chunks: 2" in shown.output
 
 
+def test_log_of_a_kind_that_no_event_has_names_those_there_are(deployed: Deployed) -> None:
+    shown = deployed.run("log", "--kind", "nonsense")
+
+    assert (shown.exit_code, shown.stdout) == (0, "")
+    assert "No event of the kind nonsense. Kinds in this log: " in shown.stderr
+    assert "sealed" in shown.stderr
+
+
 def test_log_of_an_event_that_cannot_be_read(deployed: Deployed) -> None:
     with closing(sqlite3.connect(deployed.home / "ledger.sqlite")) as database, database:
         database.execute("DROP TRIGGER events_UPDATE")

@@ -163,10 +163,13 @@ def log(
 
     Example: `guard log --kind decided --limit 20`
     """
-    from corpus_guard.proof.proving import newest_events
+    from corpus_guard.proof.proving import logged_kinds, newest_events
 
     with Deployment() as deployment:
         rows = newest_events(deployment.ledger, since, kind, limit)
+        if kind and not rows:
+            kinds = ", ".join(logged_kinds(deployment.ledger)) or "none"
+            err.print(f"No event of the kind {visible(kind)}. Kinds in this log: {kinds}", soft_wrap=True)
     if as_json:
         for row in rows:
             event = {name: getattr(row, name) for name in ("seq", "kind", "subject", "run_id", "body", "leaf_sha256")}
