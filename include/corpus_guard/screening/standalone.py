@@ -29,6 +29,7 @@ from corpus_guard.intake.chunking import Chunker
 from corpus_guard.intake.parsing import ParsedDocument, ParsingSandbox
 from corpus_guard.intake.sources.config import RowFields
 from corpus_guard.intake.sources.folder import FolderConfig
+from corpus_guard.intake.sources.row_files import reader_for
 from corpus_guard.intake.sources.rows import ROW_SUFFIXES, RowsConfig
 from corpus_guard.intake.sources.source import Fetched, FetchFailed, Outcome, Source, SourceItem, skipped_by, utf8_path
 from corpus_guard.intake.sources.sources_file import open_source
@@ -57,6 +58,7 @@ from corpus_guard.settings import Settings, load_settings
 
 DOCUMENTS_PER_BATCH: Final = 512  # documents held at a time
 QUOTED_CHARS: Final = 300  # of the place of a finding
+NAMES_SHOWN: Final = 20  # of the fields of rows, in a message
 
 
 @dataclass(frozen=True, slots=True)
@@ -441,10 +443,9 @@ def _open_input(
     owner = "(input)"
     if path.suffix in ROW_SUFFIXES and path.is_file():
         columns = _columns(path)
-        if columns is not None and text_field not in columns:
-            raise Misuse(
-                f"{path}: no column {text_field!r}; it has {', '.join(columns)}. Name the right one with --text-field"
-            )
+        names = columns if columns is not None else _names_instead(path, text_field, settings.max_document_bytes)
+        if names is not None and text_field not in names:
+            raise Misuse(f"{path}: no column {text_field!r}; it has {', '.join(names)}. Name the right one with --text-field")
         has_id = columns is None or id_field in columns
         fields = RowFields(text=text_field, id=id_field if has_id else None)
         rows = RowsConfig(kind="rows", url=str(path), fields=fields, name=name, owner=owner, trust=trust)
@@ -475,6 +476,19 @@ def _columns(path: Path) -> list[str] | None:
             header = file.readline(1_000_000)
         return next(csv.reader([header], delimiter="\t" if path.suffix == ".tsv" else ","), [])
     return None
+
+
+def _names_instead(path: Path, text_field: str, max_bytes: int) -> list[str] | None:
+    """Return names in the first rows of a JSONL file of which no row has `text_field`; None if one has it, or none has names."""
+    names: dict[str, None] = {}
+    if path.suffix != ".parquet":
+        with path.open("rb") as file:
+            for row in reader_for(path.name).scan(file, (), max_bytes):
+                if row.values is not None and text_field in row.values:
+                    return None
+                if len(names) < NAMES_SHOWN:
+                    names |= dict.fromkeys(row.values or ())
+    return list(names)[:NAMES_SHOWN] or None
 
 
 class _SingleFile:
