@@ -452,7 +452,7 @@ def test_screen_of_a_folder_into_itself_and_beside_it(bare: Callable[..., Done],
 
     assert (done.code, done.out) == (1, "")
     assert done.err.splitlines()[1:] == [
-        "  skipped: 1 pictures, sounds, videos and fonts, by their names",
+        "  skipped: 1 picture, sound, video or font, by its name",
         "  skipped: 1 hidden (a name that begins with a dot)",  # the output, while it is written
         "  held back: b⟨U+001B⟩[31m.md",
     ]

@@ -167,6 +167,7 @@ def refresh(
 
     Example: `guard refresh --source handbook`
     """
+    from corpus_guard.intake.sources.source import count_skipped
     from corpus_guard.pipeline.status import undeclared_sources
     from corpus_guard.settings import load_settings
 
@@ -183,7 +184,7 @@ def refresh(
         return
     out.print(_counts(sealed))
     for name, reasons in sealed["skipped"].items():
-        listed = ", ".join(f"{number:,} {reason}" for reason, number in reasons.items())
+        listed = ", ".join(count_skipped(number, reason) for reason, number in reasons.items())
         out.print(f"Skipped in {visible(name)}: {visible(listed)}", soft_wrap=True)
     out.print(
         f"{plural(sealed['published'], 'chunk')} published, {sealed['retired']:,} retired, {sealed['served']:,} served; "
@@ -256,6 +257,7 @@ def screen(
     For a code host: `guard screen docs/ --format sarif --out guard.sarif`
     """
     from corpus_guard.exports.screened import format_sarif, format_text
+    from corpus_guard.intake.sources.source import count_skipped
     from corpus_guard.screening.standalone import screen_input
     from corpus_guard.settings import load_settings
 
@@ -292,7 +294,7 @@ def screen(
     parts = ", ".join(f"{count} {verdict.value}" for verdict, count in counts.items())
     err.print(f"{plural(total, 'document')}: {parts}")
     for reason, count in skipped.items():
-        err.print(f"  skipped: {count:,} {reason}")
+        err.print(f"  skipped: {count_skipped(count, reason)}")
     if output is not None:
         for name in held_names:
             err.print(f"  held back: {visible(name)}", soft_wrap=True)

@@ -87,7 +87,7 @@ def verify(
         _show(examined.verification, sources)
         if examined.clean and examined.verification.deviations:
             out.print(
-                f"All {len(examined.verification.deviations):,} deviations were accepted: `guard incident list --state accepted`"
+                f"{plural(len(examined.verification.deviations), 'deviation')}, all accepted: `guard incident list --state accepted`"
             )
         if opened:
             name = opened.incident_id[:8]

@@ -507,7 +507,7 @@ def _show(trace: Trace, sentences: Mapping[str, str], correct: str | None = None
             soft_wrap=True,
         )
     outcome = str(trace.outcome or "unfinished")
-    title = f"{len(trace.judged):,} texts judged, rounds: {trace.iterations:,}"
+    title = f"{plural(len(trace.judged), 'text')} judged, rounds: {trace.iterations:,}"
     rows = [_row(text) for text in trace.judged[:TEXTS_SHOWN]]
     out.print(console.table(title, ("label", "score", "round", "document"), rows, right=("score", "round")))
     if len(trace.judged) > TEXTS_SHOWN:
