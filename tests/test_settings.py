@@ -56,7 +56,11 @@ def refused(path: Path) -> str:
         ("LEDGER_URL", "mysql://host/db", "postgresql+psycopg2://"),
         ("LEDGER_URL", "postgresql+psycopg://host/db", "the driver psycopg is not used; write postgresql+psycopg2://"),
         ("LEDGER_URL", "sqlite+aiosqlite:///file", "the driver aiosqlite is not used; write sqlite+pysqlite://"),
-        ("PGVECTOR_URL", "postgresql+asyncpg://host/db", "the driver asyncpg is not used; write postgresql+psycopg2://"),
+        (
+            "PGVECTOR_URL",
+            "postgresql+asyncpg://host/db",
+            "the driver asyncpg is not used; write postgresql+psycopg2://",
+        ),
     ],
 )
 def test_a_malformed_variable_is_named_with_what_it_holds(
@@ -97,7 +101,14 @@ def test_a_misspelt_variable_is_named_once_with_the_nearest_setting(
 ) -> None:
     monkeypatch.setenv("CORPUS_GUARD_POLICY", "policy.yaml")
     monkeypatch.setenv("CORPUS_GUARD_XYZZY", "1")
-    for name in ("SECRETS_DIR", "CONNECTION_MY_S3", "CHROMA_PORT", "EXECUTOR", "WEB_SERVICE_HOST", "WEB_PORT_80_TCP_ADDR"):
+    for name in (
+        "SECRETS_DIR",
+        "CONNECTION_MY_S3",
+        "CHROMA_PORT",
+        "EXECUTOR",
+        "WEB_SERVICE_HOST",
+        "WEB_PORT_80_TCP_ADDR",
+    ):
         monkeypatch.setenv(f"CORPUS_GUARD_{name}", "")
 
     load_settings()

@@ -173,7 +173,9 @@ def test_what_was_decided_is_taken_back_and_told(queue: Shelf, typed: Typed) -> 
     assert "\x1b" not in shown
 
 
-def test_an_ambiguous_beginning_of_an_id_names_the_ids(queue: Shelf, typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_ambiguous_beginning_of_an_id_names_the_ids(
+    queue: Shelf, typed: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
     items = [item["version_id"] for item in listed(typed)[:2]]
     for item in items:
         typed("quarantine", "reject", item, *WHY, "--no-apply")
@@ -194,7 +196,10 @@ def test_an_ambiguous_beginning_of_an_id_names_the_ids(queue: Shelf, typed: Type
         (("history", "--source", "nonsense"), "source 'nonsense' is not known; known: harbour"),
         (("reject", "--source", "nonsense", "--reason", "x"), "source 'nonsense' is not known; known: harbour"),
         (("reject", "--check", "nonsense", "--reason", "x"), "check 'nonsense' is not known; known: conflict"),
-        (("reject", "--check", "typos", "--reason", "x"), "no item that waits for a decision matches; see `guard quarantine"),
+        (
+            ("reject", "--check", "typos", "--reason", "x"),
+            "no item that waits for a decision matches; see `guard quarantine",
+        ),
     ],
 )
 def test_a_name_that_nothing_has_is_no_empty_queue(

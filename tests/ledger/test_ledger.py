@@ -390,7 +390,15 @@ class TestUnavailable:
         with pytest.raises(LedgerUnavailable, match=r"ledger\.sqlite failed: file is not a database"):
             Ledger(f"sqlite:///{tmp_path / 'ledger.sqlite'}")
 
-    @pytest.mark.parametrize("url", ["mysql://guard:secret@host/ledger", "postgres:/secret", "", "postgresql+psycopg2://guard:secret@host:port/ledger"])
+    @pytest.mark.parametrize(
+        "url",
+        [
+            "mysql://guard:secret@host/ledger",
+            "postgres:/secret",
+            "",
+            "postgresql+psycopg2://guard:secret@host:port/ledger",
+        ],
+    )
     def test_another_kind_of_database_is_refused(self, url: str) -> None:
         with pytest.raises(SettingsError, match="CORPUS_GUARD_LEDGER_URL: expected sqlite") as raised:
             Ledger(url)

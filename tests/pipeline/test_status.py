@@ -104,7 +104,9 @@ def test_a_run_that_was_killed_is_told_from_one_at_work(make: Callable[[str], Wo
         assert states() == ["sealed", "sealed", "sealed", "interrupted"]
         begin_run(guard.ledger, "yesterday", "release", "")
         with guard.ledger.write() as connection:
-            connection.execute(runs.update().where(runs.c.run_id == "yesterday").values(started_at=now() - timedelta(days=2)))
+            connection.execute(
+                runs.update().where(runs.c.run_id == "yesterday").values(started_at=now() - timedelta(days=2))
+            )
         assert "running" not in states()
 
 

@@ -66,11 +66,10 @@ if TYPE_CHECKING:
     from corpus_guard.screening.standalone import ScreenedDocument
 
 
-
 class PlainCommands(TyperGroup):
     """Commands whose messages on wrong values do not say "Value error" first, as pydantic has it."""
 
-    def invoke(self, ctx: typer.Context) -> Any:
+    def invoke(self, ctx: Any) -> Any:
         """Run the command that the arguments name."""
         try:
             return super().invoke(ctx)

@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 
-MuteName = Annotated[str, typer.Argument(help="Id of the mute, or its first 8 digits, from `guard quarantine mutes`.", metavar="MUTE")]
+MuteName = Annotated[
+    str, typer.Argument(help="Id of the mute, or its first 8 digits, from `guard quarantine mutes`.", metavar="MUTE")
+]
 
 
 @app.command("history")
@@ -79,7 +81,9 @@ def history(
         )
         for entry in history_page.entries
     ]
-    out.print(console.table(f"{plural(history_page.total, 'decision')}", ("id", "when", "what", "who", "about", "why"), rows))
+    out.print(
+        console.table(f"{plural(history_page.total, 'decision')}", ("id", "when", "what", "who", "about", "why"), rows)
+    )
     if history_page.next:
         out.print(f"More: --after {history_page.next}", soft_wrap=True)
 
@@ -186,7 +190,9 @@ def mutes(as_json: Json = False) -> None:
     ]
     out.print(
         console.table(
-            f"{plural(len(rows), 'mute')}", ("id", "state", "source", "code", "proposed by", "confirmed by", "why"), rows
+            f"{plural(len(rows), 'mute')}",
+            ("id", "state", "source", "code", "proposed by", "confirmed by", "why"),
+            rows,
         )
     )
 

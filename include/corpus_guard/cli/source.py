@@ -212,7 +212,9 @@ def _declaration(
     try:
         return parse_declaration(Path(file).read_text(encoding="utf-8"), file)
     except (OSError, UnicodeDecodeError) as error:
-        raise errors.Misuse(f"--file {file}: cannot be read ({why_unreadable(error)}); give a UTF-8 YAML file") from error
+        raise errors.Misuse(
+            f"--file {file}: cannot be read ({why_unreadable(error)}); give a UTF-8 YAML file"
+        ) from error
 
 
 def _open_source(deployment: Deployment, declaration: Mapping[str, Any]) -> Source:

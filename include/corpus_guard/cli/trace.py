@@ -520,9 +520,7 @@ def _show(trace: Trace, sentences: Mapping[str, str], correct: str | None = None
     if trace.reproduced is False and outcome == "traced":
         meaning = "the judge finds that these texts state the reported claim"
     sure = "" if trace.probability is None else f"; probability of an attack {trace.probability:.2f}"
-    out.print(
-        f"[bold]Outcome[/bold] {styled(outcome, OUTCOME_STYLES)}: {meaning}{sure}", soft_wrap=True
-    )
+    out.print(f"[bold]Outcome[/bold] {styled(outcome, OUTCOME_STYLES)}: {meaning}{sure}", soft_wrap=True)
     if trace.missing:
         out.print(f"{plural(trace.missing, 'chunk')} of that time could not be judged: erased.")
     if trace.failure:

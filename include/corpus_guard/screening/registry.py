@@ -90,7 +90,9 @@ def _refuse_mistyped_rejections(policy: Policy, names: Sequence[str]) -> None:
         where = f"policy {policy.name}: reject: {code}"
         check, _, rest = code.partition(".")
         if check not in names or not rest:
-            raise SettingsError(f"{where}: expected a code, such as parsing.empty; codes begin with: {', '.join(names)}")
+            raise SettingsError(
+                f"{where}: expected a code, such as parsing.empty; codes begin with: {', '.join(names)}"
+            )
         if near := get_close_matches(code, shipped, 1, SURELY_MISTYPED):
             raise SettingsError(f"{where}: no such code; correct it to {near[0]}")
 

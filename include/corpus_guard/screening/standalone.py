@@ -445,7 +445,9 @@ def _open_input(
         columns = _columns(path)
         names = columns if columns is not None else _names_instead(path, text_field, settings.max_document_bytes)
         if names is not None and text_field not in names:
-            raise Misuse(f"{path}: no column {text_field!r}; it has {', '.join(names)}. Name the right one with --text-field")
+            raise Misuse(
+                f"{path}: no column {text_field!r}; it has {', '.join(names)}. Name the right one with --text-field"
+            )
         has_id = columns is None or id_field in columns
         fields = RowFields(text=text_field, id=id_field if has_id else None)
         rows = RowsConfig(kind="rows", url=str(path), fields=fields, name=name, owner=owner, trust=trust)
