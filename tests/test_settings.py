@@ -53,7 +53,14 @@ def refused(path: Path) -> str:
         ("CHROMA_URL", "http://host:99999", "Port out of range"),
         ("CHROMA_URL", "http://host:port", "Port could not be cast"),
         ("LEDGER_URL", "nonsense", "expected sqlite:"),
-        ("LEDGER_URL", "mysql://host/db", "postgresql"),
+        ("LEDGER_URL", "mysql://host/db", "postgresql+psycopg2://"),
+        ("LEDGER_URL", "postgresql+psycopg://host/db", "the driver psycopg is not used; write postgresql+psycopg2://"),
+        ("LEDGER_URL", "sqlite+aiosqlite:///file", "the driver aiosqlite is not used; write sqlite+pysqlite://"),
+        (
+            "PGVECTOR_URL",
+            "postgresql+asyncpg://host/db",
+            "the driver asyncpg is not used; write postgresql+psycopg2://",
+        ),
     ],
 )
 def test_a_malformed_variable_is_named_with_what_it_holds(
@@ -70,6 +77,14 @@ def test_a_malformed_variable_is_named_with_what_it_holds(
     assert repr(value) in message
 
 
+def test_a_postgresql_url_without_a_driver_means_the_installed_one() -> None:
+    settings = Settings(ledger_url="postgresql://u:p@host/db", pgvector_url="postgresql://host/vectors")
+
+    assert settings.ledger == "postgresql+psycopg2://u:p@host/db"
+    assert settings.pgvector == "postgresql+psycopg2://host/vectors"
+    assert Settings(ledger_url="postgresql://host/db").pgvector == "postgresql+psycopg2://host/db"
+
+
 @pytest.mark.parametrize("name", ["LEDGER_URL", "CHROMA_URL"])
 def test_a_refused_url_does_not_spill_its_password(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setenv(f"CORPUS_GUARD_{name}", "mysql://guard:hunter2@host/db")
@@ -79,6 +94,30 @@ def test_a_refused_url_does_not_spill_its_password(monkeypatch: pytest.MonkeyPat
 
     assert "hunter2" not in str(caught.value)
     assert caught.value.__suppress_context__  # pydantic's own message quotes the value
+
+
+def test_a_misspelt_variable_is_named_once_with_the_nearest_setting(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("CORPUS_GUARD_POLICY", "policy.yaml")
+    monkeypatch.setenv("CORPUS_GUARD_XYZZY", "1")
+    for name in (
+        "SECRETS_DIR",
+        "CONNECTION_MY_S3",
+        "CHROMA_PORT",
+        "EXECUTOR",
+        "WEB_SERVICE_HOST",
+        "WEB_PORT_80_TCP_ADDR",
+    ):
+        monkeypatch.setenv(f"CORPUS_GUARD_{name}", "")
+
+    load_settings()
+    load_settings()
+
+    assert [record.message for record in caplog.records] == [
+        "environment variable CORPUS_GUARD_POLICY is no setting and is ignored; do you mean CORPUS_GUARD_POLICY_FILE?",
+        "environment variable CORPUS_GUARD_XYZZY is no setting and is ignored; remove it",
+    ]
 
 
 def test_a_setting_that_does_not_exist_is_refused() -> None:

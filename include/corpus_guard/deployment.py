@@ -85,6 +85,9 @@ class Deployment:
         """The ledger, migrated."""
         from corpus_guard.ledger import Ledger
 
+        home = self.settings.home
+        if self.settings.ledger.startswith(f"sqlite:///{home}/"):
+            home.mkdir(parents=True, exist_ok=True)
         ledger = Ledger(self.settings.ledger)
         self._closing.callback(ledger.close)
         return ledger
@@ -275,12 +278,11 @@ class Deployment:
         self, run_id: str, source_names: Sequence[str] = (), *, dry_run: bool = False, progress: Progress = no_progress
     ) -> RescreenResult:
         """Judge stored versions by today's policy. See `corpus_guard.pipeline.rescreen.rescreen`."""
-        from corpus_guard.pipeline.configuration import record_configuration
         from corpus_guard.pipeline.rebuild import batches_of_documents
         from corpus_guard.pipeline.rescreen import rescreen
 
         if not dry_run:
-            record_configuration(self.ledger, self.screening, self.settings, run_id)
+            self._begin(run_id)
             present = self.storage.names()
             needed = batches_of_documents(self.ledger, source_names)
             self._rebuild_lost(run_id, [name for name in needed if name not in present])
@@ -303,11 +305,10 @@ class Deployment:
         self, run_id: str, source_names: Sequence[str] = (), *, dry_run: bool = False, progress: Progress = no_progress
     ) -> ReparsingResult:
         """Read stored bytes again by today's parser. See `corpus_guard.pipeline.reparsing.reparse`."""
-        from corpus_guard.pipeline.configuration import record_configuration
         from corpus_guard.pipeline.reparsing import reparse
 
         if not dry_run:
-            record_configuration(self.ledger, self.screening, self.settings, run_id)
+            self._begin(run_id)
         return reparse(
             self.ledger,
             self.storage,
@@ -329,12 +330,11 @@ class Deployment:
 
         See `corpus_guard.review.release.apply_decisions` and `corpus_guard.removal.restoring`.
         """
-        from corpus_guard.pipeline.configuration import record_configuration
         from corpus_guard.pipeline.rebuild import batches_of_decisions, batches_of_outbox
         from corpus_guard.removal.restoring import apply_restores, apply_withdrawals
         from corpus_guard.review.release import apply_decisions
 
-        record_configuration(self.ledger, self.screening, self.settings, run_id)
+        self._begin(run_id)
         self._rebuild_lost(run_id, [*batches_of_decisions(self.ledger), *batches_of_outbox(self.ledger)])
         apply_withdrawals(self.ledger, run_id)
         parts = (self.ledger, self.storage, self.store, self.models, self.screening)
@@ -343,11 +343,10 @@ class Deployment:
 
     def restore(self, run_id: str) -> RestoreResult:
         """Bring the restores that were decided into effect, and seal. See `corpus_guard.removal.restoring`."""
-        from corpus_guard.pipeline.configuration import record_configuration
         from corpus_guard.pipeline.rebuild import batches_of_decisions, batches_of_outbox
         from corpus_guard.removal.restoring import restore
 
-        record_configuration(self.ledger, self.screening, self.settings, run_id)
+        self._begin(run_id)
         self._rebuild_lost(run_id, [*batches_of_decisions(self.ledger), *batches_of_outbox(self.ledger)])
         return restore(self.ledger, self.storage, self.store, self.models, self.screening, self.settings, run_id)
 
@@ -367,9 +366,8 @@ class Deployment:
     def run_case(self, case: Case, run_id: str, progress: Progress = no_progress) -> dict[str, Mapping[str, object]]:
         """Do the approved steps of a case. See `corpus_guard.forensics.plan.CaseWorker.run`."""
         from corpus_guard.forensics.plan import CaseWorker
-        from corpus_guard.pipeline.configuration import record_configuration
 
-        record_configuration(self.ledger, self.screening, self.settings, run_id)
+        self._begin(run_id)
         worker = CaseWorker(
             self.ledger, self.storage, self.blobs, self.store, self.models, self.sources, self.screening, self.settings
         )
@@ -398,6 +396,14 @@ class Deployment:
         return heal_incident(
             self.ledger, self.storage, self.store, self.blobs, self.sources, self.settings, incident_id, run_id, by=by
         )
+
+    def _begin(self, run_id: str) -> None:
+        """Log what changed in the configuration; refuse to begin what could not be sealed."""
+        from corpus_guard.pipeline.configuration import record_configuration
+        from corpus_guard.proof.log.heads import require_usable_keys
+
+        require_usable_keys(self.settings)
+        record_configuration(self.ledger, self.screening, self.settings, run_id)
 
     def _rebuild_lost(self, run_id: str, names: Sequence[str]) -> None:
         from corpus_guard.pipeline.rebuild import rebuild_lost_batches

@@ -7,11 +7,13 @@ it unnoticed.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
-from functools import cached_property
+from difflib import get_close_matches
+from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, Field, SecretStr, ValidationError, field_validator, model_validator
@@ -23,8 +25,12 @@ from corpus_guard.yaml_text import parse_yaml
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
+log = logging.getLogger(__name__)
+
 PROJECT = Path(__file__).resolve().parents[2]  # the checkout, when installed editable
 PACKAGE = Path(__file__).resolve().parent
+DRIVERS: Final = {"sqlite": "pysqlite", "postgresql": "psycopg2"}
+"""Kinds of databases for the ledger, each with the driver that is installed with the package."""
 
 
 class Settings(BaseSettings):
@@ -193,14 +199,14 @@ class Settings(BaseSettings):
     def _postgresql(cls, url: str) -> str:
         if url and not _is_postgresql(url):
             raise ValueError("expected postgresql+psycopg2://user:password@host/database")
-        return url
+        return _with_driver(url)
 
     @field_validator("ledger_url")
     @classmethod
     def _database(cls, url: str) -> str:
-        if url and url.partition(":")[0].partition("+")[0] not in {"sqlite", "postgresql"}:
-            raise ValueError("expected sqlite:////path/to/file or postgresql+psycopg://user:password@host/database")
-        return url
+        if url and url.partition(":")[0].partition("+")[0] not in DRIVERS:
+            raise ValueError("expected sqlite:////path/to/file or postgresql+psycopg2://user:password@host/database")
+        return _with_driver(url)
 
     @model_validator(mode="after")
     def _store_with_database(self) -> Self:
@@ -286,11 +292,18 @@ class Settings(BaseSettings):
         return self.storage_url or str(self.home / "storage")
 
 
+_NOT_SETTINGS: Final = re.compile(
+    r"CORPUS_GUARD_(SECRETS_DIR|CONNECTION_.*"  # read elsewhere in the package
+    r"|DATA|ENCLOSED|EXECUTOR|LEDGER|STACK_.*|UID|WORKER_CONCURRENCY"  # of the Makefile, docker/ and the benchmarks
+    r"|.*_PORT(_.*)?|.*_SERVICE_HOST)"  # of docker/local, and what Kubernetes sets for a service named corpus-guard-…
+)
+
+
 def load_settings(**overrides: Any) -> Settings:
     """Read the environment, and the files of the folder ``CORPUS_GUARD_SECRETS_DIR``, if it is set.
 
     That folder holds one file per setting, named like its variable in lower case, as container platforms
-    mount secrets. A variable wins over a file.
+    mount secrets. A variable wins over a file. A variable that is no setting is ignored, with a warning.
 
     Raises:
         SettingsError: a variable is malformed, or the folder does not exist; the message names it.
@@ -301,6 +314,9 @@ def load_settings(**overrides: Any) -> Settings:
             "environment variable CORPUS_GUARD_SECRETS_DIR: expected a folder of files such as corpus_guard_ledger_url, got "
             f"{folder!r}"
         )
+    for name in os.environ:
+        if name.startswith("CORPUS_GUARD_") and not _NOT_SETTINGS.fullmatch(name):
+            _warn_if_unknown(name)
     try:
         return Settings(**{"_secrets_dir": folder or None, **overrides})
     except ValidationError as error:
@@ -309,8 +325,17 @@ def load_settings(**overrides: Any) -> Settings:
         name = key if key.isupper() else f"CORPUS_GUARD_{key.upper()}"
         # `from None`: pydantic's own message quotes the value with its password.
         raise SettingsError(
-            f"environment variable {name}: {problem['msg']} (got {_without_password(problem['input'])!r})"
+            f"environment variable {name}: {problem['msg'].removeprefix('Value error, ')} (got {_without_password(problem['input'])!r})"
         ) from None
+
+
+@cache  # once for each name
+def _warn_if_unknown(variable: str) -> None:
+    name = variable.removeprefix("CORPUS_GUARD_").lower()
+    if name not in Settings.model_fields:
+        near = get_close_matches(name, Settings.model_fields, 1)
+        advice = f"do you mean CORPUS_GUARD_{near[0].upper()}?" if near else "remove it"
+        log.warning("environment variable %s is no setting and is ignored; %s", variable, advice)
 
 
 def source_names() -> list[str]:
@@ -380,7 +405,7 @@ def validate(data: object, model: type[Model], *, where: str, below: str = "") -
 
 
 def _without_password(value: object) -> object:
-    return re.sub(r"//[^/@\s]*@", "//***@", value) if isinstance(value, str) else value
+    return re.sub(r"//\S*@", "//***@", value) if isinstance(value, str) else value
 
 
 def _explanation(problem: ErrorDetails, model: type[BaseModel]) -> str:
@@ -400,3 +425,12 @@ def _known_keys(location: tuple[int | str, ...], model: type[BaseModel]) -> str:
 
 def _is_postgresql(url: str) -> bool:
     return url.partition(":")[0].partition("+")[0] == "postgresql"
+
+
+def _with_driver(url: str) -> str:
+    """Return the URL of a database with its driver named: SQLAlchemy's own choice for PostgreSQL need not be installed."""
+    scheme, colon, rest = url.partition(":")
+    kind, _, driver = scheme.partition("+")
+    if driver and driver != DRIVERS[kind]:
+        raise ValueError(f"the driver {driver} is not used; write {kind}+{DRIVERS[kind]}://…, or {kind}://…")
+    return f"{kind}+{DRIVERS[kind]}{colon}{rest}" if kind == "postgresql" else url

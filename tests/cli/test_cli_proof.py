@@ -106,6 +106,31 @@ def test_verify_counts_by_kind_and_source_and_lists_only_the_first(
     assert "1 more; --json shows the first 1" in shown
 
 
+def test_before_the_first_seal_there_is_nothing_to_verify_and_no_incident(
+    deployed: Deployed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CORPUS_GUARD_HOME", str(tmp_path / "new"))
+    monkeypatch.setenv("CORPUS_GUARD_COLLECTION_PREFIX", f"{deployed.shelf.store.prefix}-new")
+    shown, told = deployed.run("verify"), deployed.run("verify", "--json")
+
+    assert (shown.exit_code, told.exit_code) == (1, 1)
+    assert shown.output == "Nothing is sealed yet. Run guard refresh: it seals what it publishes.\n"
+    assert (json.loads(told.stdout)["holds"], json.loads(told.stdout)["incident"]) == (False, None)
+
+
+def test_what_was_published_and_never_sealed_is_an_incident(
+    lite_shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lite_shelf.serve(VERSION)
+    monkeypatch.setenv("CORPUS_GUARD_HOME", str(tmp_path))
+    monkeypatch.setenv("CORPUS_GUARD_CHROMA_URL", lite_shelf.store.url)
+    monkeypatch.setenv("CORPUS_GUARD_COLLECTION_PREFIX", lite_shelf.store.prefix)
+    told = CliRunner().invoke(app, ["verify", "--json"])
+
+    assert told.exit_code == 1
+    assert json.loads(told.stdout)["incident"]
+
+
 def test_verify_by_age(deployed: Deployed) -> None:
     done = deployed.run("verify", "--max-age-hours", "0", "--json")
 
@@ -146,6 +171,14 @@ def test_log_newest_last(deployed: Deployed) -> None:
     shown = deployed.run("log")
     assert shown.exit_code == 0
     assert "chunks: 2" in shown.output
+
+
+def test_log_of_a_kind_that_no_event_has_names_those_there_are(deployed: Deployed) -> None:
+    shown = deployed.run("log", "--kind", "nonsense")
+
+    assert (shown.exit_code, shown.stdout) == (0, "")
+    assert "No event of the kind nonsense. Kinds in this log: " in shown.stderr
+    assert "sealed" in shown.stderr
 
 
 def test_log_of_an_event_that_cannot_be_read(deployed: Deployed) -> None:

@@ -154,7 +154,10 @@ def test_what_was_decided_is_taken_back_and_told(queue: Shelf, typed: Typed) -> 
     )
     decision = done["decisions"][0]["decision_id"]
 
-    assert as_json(typed("quarantine", "undo", decision, *WHY, "--reviewer", "mo", "--json")) == {"undone": [decision]}
+    assert "at least 8 characters" in typed("quarantine", "undo", decision[:7], *WHY)[2]
+    assert "'ffffffff' is not in the ledger" in typed("quarantine", "undo", "ffffffff", *WHY)[2]
+    undone = typed("quarantine", "undo", decision[:8], *WHY, "--reviewer", "mo", "--json")
+    assert as_json(undone) == {"undone": [decision]}
 
     assert listed(typed)[0]["pending"] is None
     code, _, err = typed("quarantine", "undo", decision, *WHY)
@@ -165,7 +168,52 @@ def test_what_was_decided_is_taken_back_and_told(queue: Shelf, typed: Typed) -> 
     assert as_json(typed("quarantine", "history", "--json", "--by", "mo", "--item", item))["total"] == 1
     shown = typed("quarantine", "history")[1]
     assert "reject (undone)" in shown
+    assert f"{decision[:8]}  " in shown
+    assert decision not in shown
     assert "\x1b" not in shown
+
+
+def test_an_ambiguous_beginning_of_an_id_names_the_ids(
+    queue: Shelf, typed: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    items = [item["version_id"] for item in listed(typed)[:2]]
+    for item in items:
+        typed("quarantine", "reject", item, *WHY, "--no-apply")
+    monkeypatch.setattr("corpus_guard.review.history.MIN_ID_PREFIX_CHARS", 0)
+
+    code, out, err = typed("quarantine", "undo", "", *WHY)
+
+    assert (code, out) == (2, "")
+    for entry in as_json(typed("quarantine", "history", "--json"))["entries"]:
+        assert entry["id"] in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("list", "--source", "nonsense"), "source 'nonsense' is not known; known: harbour"),
+        (("list", "--check", "nonsense"), "check 'nonsense' is not known; known: conflict, coordination"),
+        (("history", "--source", "nonsense"), "source 'nonsense' is not known; known: harbour"),
+        (("reject", "--source", "nonsense", "--reason", "x"), "source 'nonsense' is not known; known: harbour"),
+        (("reject", "--check", "nonsense", "--reason", "x"), "check 'nonsense' is not known; known: conflict"),
+        (
+            ("reject", "--check", "typos", "--reason", "x"),
+            "no item that waits for a decision matches; see `guard quarantine",
+        ),
+    ],
+)
+def test_a_name_that_nothing_has_is_no_empty_queue(
+    queue: Shelf, typed: Typed, arguments: tuple[str, ...], says: str
+) -> None:
+    code, out, err = typed("quarantine", *arguments)
+
+    assert (code, out) == (2, "")
+    assert says in err
+
+
+def test_a_declared_source_and_a_check_without_items_are_known(queue: Shelf, typed: Typed) -> None:
+    assert listed(typed, "--check", "parsing") == listed(typed, "--check", "typos") == []
+    assert listed(typed, "--source", "harbour", "--state", "rejected") == []
 
 
 def test_somebody_else_is_asked_for(queue: Shelf, typed: Typed) -> None:

@@ -63,6 +63,7 @@ def test_filing_again_says_so(run: Run) -> None:
     assert "filed again" in run(*words, "--session", "other").stdout
     said = run("add", "-q", "Another?", "-o", "yes").stdout
     assert said.startswith("reported: ")
+    assert "filed 1 time\n" in said
     assert "guard trace" in said
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from deploying import BAD, Workspace
+from deploying import BAD, TICKETS, Workspace
 
 Run = Callable[..., tuple[int, str, str]]
 HOSTILE = "a\x1b[31m\u202e[bold]<script>{{ x }}\n.md"
@@ -70,6 +70,19 @@ def test_list_says_what_became_of_each_source(deployment: Workspace, run: Run) -
     assert "never" in shown
 
 
+def test_a_source_that_is_no_longer_declared_is_named_with_what_to_do(deployment: Workspace, run: Run) -> None:
+    deployment.page("good.md")
+    deployment.refresh("r1")
+    deployment.rows({"id": "t1", "text": "The pump of boat seven was repaired on Monday, and nothing leaks any more."})
+    deployment.settings.sources_file.write_text(json.dumps({"sources": [TICKETS]}))
+
+    for command in (("source", "list"), ("status",), ("refresh",)):
+        assert (
+            "pages is not in sources.yaml, and 1 document of it is still served. Declare it again, or erase them: "
+            "guard purge --source pages\n" in run(*command)[1]
+        )
+
+
 def test_check_shows_verdicts_sizes_and_the_riskiest_of_a_source_that_is_not_declared(
     deployment: Workspace, run: Run, wiki: list[str]
 ) -> None:
@@ -126,7 +139,8 @@ def test_what_is_skipped_is_told_by_check_and_refresh(deployment: Workspace, run
     assert all(reason in in_words for reason in reasons)
     assert by_refresh["skipped"] == {"pages": dict.fromkeys(reasons, 1)}
     assert by_refresh["documents"] == 1
-    assert f"Skipped in pages: {', '.join(f'1 {reason}' for reason in reasons)}" in again
+    counted = "1 hidden (a name that begins with a dot), 1 link that leads out of the source, 1 pipe, socket or device"
+    assert f"Skipped in pages: {counted}" in again
 
 
 def test_what_cannot_be_listed_exits_with_1(run: Run) -> None:

@@ -83,6 +83,23 @@ def test_a_question_from_the_command_line_names_the_text_and_leaves_nothing_behi
     assert len(lite_shelf.check_agreement()) == 7, "a trace removes nothing"
 
 
+def test_what_the_model_does_not_repeat_is_not_called_the_cause(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Reticent(Quoting):
+        def answer(self, question: str, texts: Any) -> str:
+            return "Nobody knows."
+
+    monkeypatch.setattr("corpus_guard.traceback.judge_selection.create_rag_model", lambda *told: Reticent())
+    traced = run("--query", QUESTION, "--output", OUTPUT, "--keep")
+    name = json.loads(run("list", "--json").stdout)[0]["trace_id"]
+    looked = run("withdraw", name)
+
+    assert "Outcome traced: the judge finds that these texts state the reported claim; probability" in traced.stdout
+    assert "caused the answer" not in traced.stdout
+    for shown in (traced, looked):
+        assert "does not give the reported answer" in shown.output
+        assert "withdraw only what you have read" in shown.output
+
+
 def test_nothing_hostile_reaches_the_terminal(run: Run) -> None:
     shown = run("--query", QUESTION, "--output", OUTPUT)
 

@@ -19,6 +19,7 @@ from corpus_guard.corpus.retrieval_log import (
     query_id,
     question_key,
 )
+from corpus_guard.errors import SettingsError
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.states import QueryOrigin
 from corpus_guard.ledger.tables import events, queries, retrievals, retrieved_chunks
@@ -125,6 +126,9 @@ def test_the_key_is_made_once_and_is_nobody_elses(tmp_path: Path) -> None:
     assert len(key) == 32
     [file] = (tmp_path / "keys").iterdir()
     assert file.stat().st_mode & 0o077 == 0
+    file.chmod(0o640)
+    with pytest.raises(SettingsError, match=r"questions\.key has mode 640, so others can read it .*; run chmod 600"):
+        question_key(tmp_path / "keys")
 
 
 def test_what_became_of_a_retrieval_is_recorded(ledger: Ledger) -> None:

@@ -390,7 +390,15 @@ class TestUnavailable:
         with pytest.raises(LedgerUnavailable, match=r"ledger\.sqlite failed: file is not a database"):
             Ledger(f"sqlite:///{tmp_path / 'ledger.sqlite'}")
 
-    @pytest.mark.parametrize("url", ["mysql://guard:secret@host/ledger", "postgres:/secret", ""])
+    @pytest.mark.parametrize(
+        "url",
+        [
+            "mysql://guard:secret@host/ledger",
+            "postgres:/secret",
+            "",
+            "postgresql+psycopg2://guard:secret@host:port/ledger",
+        ],
+    )
     def test_another_kind_of_database_is_refused(self, url: str) -> None:
         with pytest.raises(SettingsError, match="CORPUS_GUARD_LEDGER_URL: expected sqlite") as raised:
             Ledger(url)
@@ -398,10 +406,11 @@ class TestUnavailable:
         assert "secret" not in str(raised.value)
 
 
-def test_the_folder_of_a_file_is_made(tmp_path: Path) -> None:
-    Ledger(f"sqlite:///{tmp_path / 'a' / 'b' / 'ledger.sqlite'}").close()
+def test_a_mistyped_folder_is_no_empty_ledger(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"CORPUS_GUARD_LEDGER_URL: there is no folder .*/a/b; correct the path"):
+        Ledger(f"sqlite:///{tmp_path / 'a' / 'b' / 'ledger.sqlite'}")
 
-    assert (tmp_path / "a" / "b" / "ledger.sqlite").is_file()
+    assert not (tmp_path / "a").exists()
 
 
 def test_a_document_keeps_any_text_a_source_may_be_named(ledger: Ledger) -> None:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from corpus_guard.ledger.ledger import now
+from corpus_guard.ledger.runs import begin_run, end_run
+from corpus_guard.ledger.tables import runs
 from corpus_guard.models import Models
 from corpus_guard.pipeline.status import RUNS_SHOWN, read_status
 from corpus_guard.settings import Settings
@@ -79,6 +83,46 @@ def test_only_the_last_runs_are_told(make: Callable[[str], Workspace]) -> None:
         assert [
             run["run_id"] for run in read_status(guard.ledger, guard.storage, guard.screening, guard.settings)["runs"]
         ] == [f"r{number}" for number in range(RUNS_SHOWN + 1, 1, -1)]
+
+
+def test_a_run_that_was_killed_is_told_from_one_at_work(make: Callable[[str], Workspace]) -> None:
+    deployment = make("http://127.0.0.1:1")
+
+    def states() -> list[str]:
+        report = read_status(guard.ledger, guard.storage, guard.screening, guard.settings)
+        return [run["state"] for run in report["runs"]]
+
+    with deployment.guard() as guard:
+        begin_run(guard.ledger, "killed", "refresh", "", ["pages"])
+        assert states() == ["running"]
+        begin_run(guard.ledger, "of another kind", "rescreen", "", ["pages"])
+        end_run(guard.ledger, "of another kind", {})
+        begin_run(guard.ledger, "of another source", "refresh", "", ["tickets"])
+        end_run(guard.ledger, "of another source", {})
+        assert states() == ["sealed", "sealed", "running"]
+        guard.refresh("r1")
+        assert states() == ["sealed", "sealed", "sealed", "interrupted"]
+        begin_run(guard.ledger, "yesterday", "release", "")
+        with guard.ledger.write() as connection:
+            connection.execute(
+                runs.update().where(runs.c.run_id == "yesterday").values(started_at=now() - timedelta(days=2))
+            )
+        assert "running" not in states()
+
+
+def test_a_source_that_is_no_longer_declared_is_named_with_what_it_serves(
+    make: Callable[[str], Workspace], chroma_url: str
+) -> None:
+    deployment = make(chroma_url)
+    deployment.page("good.md")
+    deployment.refresh("r1")
+    deployment.settings.sources_file.write_text("sources: []")
+
+    with deployment.guard() as guard:
+        parts = (guard.ledger, guard.storage, guard.screening, guard.settings)
+        assert read_status(*parts)["undeclared"] == {"pages": 1}
+        deployment.settings.sources_file.unlink()
+        assert read_status(*parts)["undeclared"] == {}
 
 
 def test_a_password_of_the_ledger_is_not_shown(make: Callable[[str], Workspace], postgresql: object) -> None:

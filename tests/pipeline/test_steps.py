@@ -18,7 +18,7 @@ import yaml
 from corpus_guard.batches.tables import versions_from_table, versions_to_table
 from corpus_guard.corpus.retriever import GuardedRetriever
 from corpus_guard.deployment import Deployment
-from corpus_guard.errors import Inconsistent, SourceUnavailable, UnknownSubject
+from corpus_guard.errors import Inconsistent, SettingsError, SourceUnavailable, UnknownSubject
 from corpus_guard.ledger.tables import documents, events, findings, publications, runs, versions
 from corpus_guard.pipeline import steps
 from corpus_guard.pipeline.steps import RefreshResult, Shard
@@ -286,6 +286,23 @@ def test_an_unknown_source_is_refused_before_anything_is_done(deployment: Worksp
         deployment.refresh("r1", ["pagse"])
 
     assert deployment.read(sa.select(runs)) == []
+
+
+def test_a_signing_key_that_others_can_read_is_refused_before_anything_is_done(deployment: Workspace) -> None:
+    deployment.page("a.md")
+    deployment.refresh("r1")
+    [key] = deployment.settings.keys.glob("*.pem")
+    key.chmod(0o644)
+    deployment.page("b.md")
+
+    with deployment.guard() as guard:
+        for work in (guard.refresh, guard.rescreen, guard.reparse, guard.apply_decisions):
+            with pytest.raises(SettingsError, match="has mode 644, so others can read it; run chmod 600"):
+                work("r2")
+
+    assert [row.run_id for row in deployment.read(sa.select(runs))] == ["r1"]
+    key.chmod(0o600)
+    assert deployment.refresh("r3")["accepted"] == 1
 
 
 def test_only_the_chosen_source_is_pulled(deployment: Workspace) -> None:

@@ -156,6 +156,24 @@ def test_what_is_rejected_cannot_be_shadowed(shadow: str) -> None:
         a_policy(shadow=[shadow])
 
 
+@pytest.mark.parametrize(
+    ("stray", "says"),
+    [
+        ("parsing.emptyy", "no such code; correct it to parsing.empty"),
+        ("pasring.macros", "expected a code, such as parsing.empty; codes begin with: intake, parsing, structure"),
+        ("perplexity", "expected a code"),
+        ("", "expected a code"),
+    ],
+)
+def test_only_codes_can_be_rejected(stray: str, says: str) -> None:
+    values = yaml.safe_load(Settings().policy_file.read_text())
+    codes = [*values["reject"], "parsing.macros", "intake.gone", "instructions.override"]
+    build_screening(Policy.model_validate({**values, "reject": codes}), Models(Settings()))
+
+    with pytest.raises(SettingsError, match=f"reject: {stray}: {says}"):
+        build_screening(Policy.model_validate({**values, "reject": [*codes, stray]}), Models(Settings()))
+
+
 @pytest.mark.parametrize("stray", ["perplexitee", "parsing.no_text", "statistic.length", ""])
 def test_only_checks_and_their_codes_can_be_shadowed(stray: str) -> None:
     settings = Settings()

@@ -153,6 +153,17 @@ def test_other_columns_are_named(settings: Settings, tmp_path: Path) -> None:
         screened(settings, tmp_path / "in.parquet")
 
 
+def test_rows_of_which_none_has_the_text_are_no_documents(settings: Settings, tmp_path: Path) -> None:
+    path = tmp_path / "in.jsonl"
+    path.write_text('{"key": 1}\n{broken\n{"body": {"html": "x"}}\n')
+
+    with pytest.raises(Misuse, match=r"in\.jsonl: no column 'text'; it has key, body\. Name the right one"):
+        screened(settings, path)
+    messages = [row["findings"][0]["message"] for row in screened(settings, path, text_field="body")]
+    assert messages[0] == "the row has no 'body' (line or row 1)"
+    assert messages[2] == "'body' is a list or an object, expected text (line or row 3)"
+
+
 def test_a_folder_gives_every_file_in_order_by_its_path(settings: Settings, tmp_path: Path) -> None:
     folder = tmp_path / "in"
     (folder / "sub").mkdir(parents=True)

@@ -38,7 +38,7 @@ SEVERITY_STYLE = {"critical": "bold red", "high": "red", "medium": "yellow", "lo
 STATE_STYLE = {
     "accept": "green", "accepted": "green", "released": "green", "published": "green", "sealed": "green",
     "active": "green", "closed": "dim", "replaced": "dim",
-    "quarantine": "yellow", "quarantined": "yellow", "running": "yellow",
+    "quarantine": "yellow", "quarantined": "yellow", "running": "yellow", "interrupted": "yellow",
     "reject": "red", "rejected": "red", "failed": "red", "open": "red", "healed": "red", "revoked": "red",
 }  # fmt: skip
 
@@ -158,6 +158,17 @@ def progress(show: bool) -> Iterator[Callable[[str, int, int | None], None]]:
                 bar.update(task, completed=done, total=total or None)
 
         yield show_step
+
+
+@contextlib.contextmanager
+def resumable(command: str) -> Iterator[None]:
+    """Say what to do next if somebody interrupts a command that may be killed and run again."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        again = f"Run `{command}` again: it does what is not done yet"
+        err.print(f"[bold red]guard:[/bold red] interrupted; what was recorded is kept. {again}", soft_wrap=True)
+        raise
 
 
 def write_figures(figures: Any, path: Path | None) -> None:

@@ -16,6 +16,7 @@ from corpus_guard.cli import console
 from corpus_guard.cli.console import out, visible
 from corpus_guard.cli.options import FromSource
 from corpus_guard.deployment import Deployment
+from corpus_guard.domain import plural
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -83,7 +84,7 @@ def findings(
         ):
             write(piece)
     if output is not None:
-        out.print(f"{count:,} findings written to {visible(str(output))}", soft_wrap=True)
+        out.print(f"{plural(count, 'finding')} written to {visible(str(output))}", soft_wrap=True)
 
 
 @app.command("incident")

@@ -1,6 +1,7 @@
 """Entry point of the `guard` command: the command groups, the everyday commands, and exit codes.
 
-Exit codes: 0 done, 1 done but something needs attention (such as ``--fail-on``), 2 misuse, 3 infrastructure, 4 inconsistent data.
+Exit codes: 0 done, 1 done but something needs attention (such as ``--fail-on``), 2 misuse, 3 infrastructure, 4 inconsistent data,
+130 interrupted.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from rich.panel import Panel
 from rich.text import Text
+from typer.core import TyperGroup
 
 from corpus_guard import __version__, errors
 from corpus_guard.cli import (
@@ -56,14 +58,29 @@ from corpus_guard.cli import (
 from corpus_guard.cli import map as map_command
 from corpus_guard.cli.console import err, format_time, out, styled, visible
 from corpus_guard.cli.options import FromSources, Json, read_questions
+from corpus_guard.cli.source import show_undeclared
 from corpus_guard.deployment import Deployment, new_run_id
 from corpus_guard.domain import TrustLevel, Verdict, plural
 
 if TYPE_CHECKING:
     from corpus_guard.screening.standalone import ScreenedDocument
 
+
+class PlainCommands(TyperGroup):
+    """Commands whose messages on wrong values do not say "Value error" first, as pydantic has it."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that the arguments name."""
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            error.message = error.message.removeprefix("Value error, ")
+            raise
+
+
 app = typer.Typer(
     name="guard",
+    cls=PlainCommands,
     help="Decide which documents may enter a RAG knowledge base, prove what is in it, and trace wrong answers to their cause.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
@@ -149,17 +166,24 @@ def refresh(
 
     Example: `guard refresh --source handbook`
     """
+    from corpus_guard.intake.sources.source import count_skipped
+    from corpus_guard.pipeline.status import undeclared_sources
     from corpus_guard.settings import load_settings
 
     settings = load_settings(refetch_days=0) if refetch else None
-    with Deployment(settings) as deployment, console.progress(not as_json) as progress:
+    with (
+        console.resumable("guard refresh"),
+        Deployment(settings) as deployment,
+        console.progress(not as_json) as progress,
+    ):
         sealed = deployment.refresh(new_run_id("refresh"), source or (), progress)
+        undeclared = undeclared_sources(deployment.ledger, deployment.settings)
     if as_json:
         console.print_json(sealed)
         return
     out.print(_counts(sealed))
     for name, reasons in sealed["skipped"].items():
-        listed = ", ".join(f"{number:,} {reason}" for reason, number in reasons.items())
+        listed = ", ".join(count_skipped(number, reason) for reason, number in reasons.items())
         out.print(f"Skipped in {visible(name)}: {visible(listed)}", soft_wrap=True)
     out.print(
         f"{plural(sealed['published'], 'chunk')} published, {sealed['retired']:,} retired, {sealed['served']:,} served; "
@@ -175,6 +199,7 @@ def refresh(
         == 0
     ):
         out.print(f"Nothing changed: {plural(sealed['unchanged'], 'document')} unchanged.")
+    show_undeclared(undeclared)
     if sealed["quarantined"]:
         out.print("Waiting for review: [bold]guard quarantine list[/bold]")
 
@@ -231,6 +256,7 @@ def screen(
     For a code host: `guard screen docs/ --format sarif --out guard.sarif`
     """
     from corpus_guard.exports.screened import format_sarif, format_text
+    from corpus_guard.intake.sources.source import count_skipped
     from corpus_guard.screening.standalone import screen_input
     from corpus_guard.settings import load_settings
 
@@ -238,6 +264,7 @@ def screen(
         raise errors.Misuse(f"--out {output}: this is the input file; choose another file")
     if quote and form is ScreenFormat.SARIF:
         raise errors.Misuse("--quote: a code host shows results to everybody; choose --format text or jsonl")
+    paths, against = _each_once(paths), _each_once(against or ())
     counts = dict.fromkeys(Verdict, 0)
     held_names: list[str] = []  # the first few that are held back
     skipped: Counter[str] = Counter()
@@ -248,7 +275,7 @@ def screen(
             text_field=text_field,
             id_field=id_field,
             trust=trust,
-            against=against or (),
+            against=against,
             one_by_one=one_by_one,
             bank=read_questions(bank),
             progress=progress,
@@ -266,7 +293,7 @@ def screen(
     parts = ", ".join(f"{count} {verdict.value}" for verdict, count in counts.items())
     err.print(f"{plural(total, 'document')}: {parts}")
     for reason, count in skipped.items():
-        err.print(f"  skipped: {count:,} {reason}")
+        err.print(f"  skipped: {count_skipped(count, reason)}")
     if output is not None:
         for name in held_names:
             err.print(f"  held back: {visible(name)}", soft_wrap=True)
@@ -275,6 +302,11 @@ def screen(
     worse = counts[Verdict.REJECT] + (counts[Verdict.QUARANTINE] if fail_on is FailOn.QUARANTINE else 0)
     if fail_on is not FailOn.NEVER and worse:
         raise typer.Exit(1)
+
+
+def _each_once(paths: Iterable[Path]) -> list[Path]:
+    """Return the paths without those that were given before."""
+    return list({path.absolute(): path for path in paths}.values())
 
 
 def _counted(
@@ -308,6 +340,7 @@ def status(as_json: Json = False) -> None:
         (visible(row["source"]), row["trust"], *(f"{row[name]:,}" for name in numbers)) for row in report["sources"]
     ]
     out.print(console.table("Sources", ("source", "trust", *numbers), rows, right=numbers))
+    show_undeclared(report["undeclared"])
     rows = [
         (
             format_time(row["started_at"]),

@@ -116,9 +116,14 @@ def read_questions(path: Path | None) -> tuple[str, ...]:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise Misuse(
-            f"--bank {path}: cannot be read ({type(error).__name__}); expected UTF-8 text with one question per line"
+            f"--bank {path}: cannot be read ({why_unreadable(error)}); expected UTF-8 text with one question per line"
         ) from error
     return tuple(line.strip() for line in lines if line.strip())
+
+
+def why_unreadable(error: OSError | UnicodeDecodeError) -> str:
+    """Return why a text file could not be read, in words."""
+    return error.strerror or "unreadable" if isinstance(error, OSError) else "it is not UTF-8"
 
 
 class ManyFiles(TyperCommand):

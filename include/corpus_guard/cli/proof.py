@@ -48,12 +48,12 @@ def verify(
 
     Raw bytes, batches and older manifests are read in shares, another one each day (CORPUS_GUARD_VERIFY_NIGHTS).
 
-    Exits with code 0 only if everything was checked and holds (or was accepted in an incident), with 1 if anything deviates. Each
-    deviation is named. Changes nothing except the list of incidents.
+    Exits with code 0 only if everything was checked and holds (or was accepted in an incident), with 1 if anything deviates, or if
+    nothing was ever sealed. Each deviation is named. Changes nothing except the list of incidents.
 
     Example: `guard verify --max-age-hours 26`
     """
-    from corpus_guard.proof.incidents import examine, open_incident
+    from corpus_guard.proof.incidents import examine, is_never_sealed, open_incident
 
     opened = None
     with Deployment() as deployment, console.progress(not as_json) as progress:
@@ -66,7 +66,9 @@ def verify(
             max_age_hours,
             deep=deep,
         )
-        if incident and not examined.clean:
+        # What was published and never sealed is served without proof, so it stays an incident.
+        never_sealed = not examined.verification.records and is_never_sealed(deployment.ledger, examined.verification)
+        if incident and not examined.clean and not never_sealed:
             opened = open_incident(
                 deployment.ledger,
                 deployment.storage,
@@ -79,11 +81,13 @@ def verify(
         console.print_json(
             {**examined.verification.as_dict(), **counts, "incident": opened.incident_id if opened else None}
         )
+    elif never_sealed:
+        out.print("Nothing is sealed yet. Run [bold]guard refresh[/bold]: it seals what it publishes.")
     else:
         _show(examined.verification, sources)
         if examined.clean and examined.verification.deviations:
             out.print(
-                f"All {len(examined.verification.deviations):,} deviations were accepted: `guard incident list --state accepted`"
+                f"{plural(len(examined.verification.deviations), 'deviation')}, all accepted: `guard incident list --state accepted`"
             )
         if opened:
             name = opened.incident_id[:8]
@@ -159,10 +163,13 @@ def log(
 
     Example: `guard log --kind decided --limit 20`
     """
-    from corpus_guard.proof.proving import newest_events
+    from corpus_guard.proof.proving import logged_kinds, newest_events
 
     with Deployment() as deployment:
         rows = newest_events(deployment.ledger, since, kind, limit)
+        if kind and not rows:
+            kinds = ", ".join(logged_kinds(deployment.ledger)) or "none"
+            err.print(f"No event of the kind {visible(kind)}. Kinds in this log: {kinds}", soft_wrap=True)
     if as_json:
         for row in rows:
             event = {name: getattr(row, name) for name in ("seq", "kind", "subject", "run_id", "body", "leaf_sha256")}

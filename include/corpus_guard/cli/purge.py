@@ -131,7 +131,9 @@ def _show_done(results: list[PurgeResult]) -> None:
             soft_wrap=True,
         )
         if result["state"] == "closed":
-            out.print(f"{result['searched']:,} files searched, nothing found: [green]closed[/green] and signed.")
+            out.print(
+                f"{plural(result['searched'], 'file')} searched, nothing found: [green]closed[/green] and signed."
+            )
         else:
             err.print(
                 "[yellow]removed[/yellow], not proved: the files of the vector store cannot be read from here. Run the same command on "

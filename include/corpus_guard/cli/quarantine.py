@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -85,6 +85,8 @@ def list_(
     )  # fmt: skip
     with Deployment() as deployment:
         queue = load_page(deployment.ledger, chosen, sort=sort, after=after, size=limit)
+        if not queue.total:
+            require_known(deployment, source, check)
         worst = [finding.message if (finding := item.worst_finding) else "" for item in queue.items]
         reasons = name_documents(deployment.ledger, worst)
     if as_json:
@@ -281,7 +283,9 @@ def escalate(
 
 @app.command("undo")
 def undo(
-    decision: Annotated[str, typer.Argument(help="Id of the decision, from `guard quarantine history`.")],
+    decision: Annotated[
+        str, typer.Argument(help="Id of the decision, or its first 8 digits, from `guard quarantine history`.")
+    ],
     reviewer: Reviewer,
     reason: Reason,
     key: OwnKey = None,
@@ -289,14 +293,16 @@ def undo(
 ) -> None:
     """Undo a decision that has not taken effect yet, or a rejection that has: the item waits again. The undo is recorded.
 
-    Example: `guard quarantine undo 5d31… --reason "wrong document"`
+    Example: `guard quarantine undo 5d31f07a --reason "wrong document"`
     """
+    from corpus_guard.review.history import find_entry_id
     from corpus_guard.review.undo import undo_decision as take_back
 
     with Deployment() as deployment:
         by = reviewer_with_key(reviewer, key, deployment.identities)
         digest = deployment.screening.digest
-        gone = take_back(deployment.ledger, decision, reviewer=by, reason=reason, policy_digest=digest)
+        decision_id = find_entry_id(deployment.ledger, decision)
+        gone = take_back(deployment.ledger, decision_id, reviewer=by, reason=reason, policy_digest=digest)
     if as_json:
         console.print_json({"undone": gone})
         return
@@ -358,9 +364,38 @@ def _choose_items(deployment: Deployment, names: Sequence[str], narrowed: tuple[
         return [ItemRevision(name, revision) for name, revision in revisions.items()]
     source, check, severity, campaign = narrowed
     chosen: QueueFilter = QueueFilter(source=source, check=check, severity=severity, campaign=campaign, undecided=True)
-    return [
-        ItemRevision(name, revision) for name, revision in list_revisions(deployment.ledger, chosen, limit=MAX_ITEMS)
-    ]
+    found_items = list_revisions(deployment.ledger, chosen, limit=MAX_ITEMS)
+    if not found_items:
+        require_known(deployment, source, check)
+        raise errors.Misuse("no item that waits for a decision matches; see `guard quarantine list`")
+    return [ItemRevision(name, revision) for name, revision in found_items]
+
+
+def require_known(deployment: Deployment, source: str | None, check: str | None = None) -> None:
+    """Refuse names that neither the ledger nor the configuration has: nothing could ever match them.
+
+    Raises:
+        UnknownSubject: there is no such source or check; the message names those there are.
+    """
+    import sqlalchemy as sa
+
+    from corpus_guard.ledger.tables import documents
+    from corpus_guard.ledger.tables import findings as findings_table
+    from corpus_guard.screening.registry import BEFORE_CHECKS
+
+    with deployment.ledger.read() as connection:
+        if source is not None:
+            names = {*connection.scalars(sa.select(documents.c.source).distinct()), *deployment.sources}
+            _require("source", source, names)
+        if check is not None:
+            policy = deployment.screening.policy  # has checks on trial among the shadowed ones
+            names = {*policy.checks, *BEFORE_CHECKS, *(name for name in policy.shadow if "." not in name)}
+            _require("check", check, {*connection.scalars(sa.select(findings_table.c.check_name).distinct()), *names})
+
+
+def _require(what: str, name: str, names: Collection[str]) -> None:
+    if name not in names:
+        raise errors.UnknownSubject(f"{what} {name[:64]!r} is not known; known: {', '.join(sorted(names)) or 'none'}")
 
 
 def _confirm(shown: DecisionPreview, *, yes: bool, quiet: bool) -> None:

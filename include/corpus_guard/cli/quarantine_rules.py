@@ -20,7 +20,9 @@ from corpus_guard.cli.options import (
     command_line_reviewer,
     reviewer_with_key,
 )
+from corpus_guard.cli.quarantine import require_known
 from corpus_guard.deployment import Deployment
+from corpus_guard.domain import plural
 
 if TYPE_CHECKING:
     from corpus_guard.review.muting import Mute
@@ -28,7 +30,9 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 
-MuteName = Annotated[str, typer.Argument(help="Id of the mute, from `guard quarantine mutes`.", metavar="MUTE")]
+MuteName = Annotated[
+    str, typer.Argument(help="Id of the mute, or its first 8 digits, from `guard quarantine mutes`.", metavar="MUTE")
+]
 
 
 @app.command("history")
@@ -55,6 +59,8 @@ def history(
         history_page = read(
             deployment.ledger, reviewer=by, source=source, kind=kind, version_id=version, after=after, size=limit
         )
+        if not history_page.total:
+            require_known(deployment, source)
     if as_json:
         console.print_json(
             {
@@ -66,7 +72,7 @@ def history(
         return
     rows = [
         (
-            entry.id,
+            entry.id[:8],
             format_time(entry.at),
             entry.kind + (" (1 of 2)" if entry.is_first_of_two else "") + (" (undone)" if entry.undone_at else ""),
             visible(f"{entry.reviewer} ({entry.auth})"),
@@ -75,7 +81,9 @@ def history(
         )
         for entry in history_page.entries
     ]
-    out.print(console.table(f"{history_page.total} decisions", ("id", "when", "what", "who", "about", "why"), rows))
+    out.print(
+        console.table(f"{plural(history_page.total, 'decision')}", ("id", "when", "what", "who", "about", "why"), rows)
+    )
     if history_page.next:
         out.print(f"More: --after {history_page.next}", soft_wrap=True)
 
@@ -117,14 +125,15 @@ def mute(
 def confirm(mute_id: MuteName, reviewer: Reviewer, reason: Reason, key: OwnKey = None, as_json: Json = False) -> None:
     """Confirm a mute that another person proposed.
 
-    Example: `guard quarantine confirm 41c0… --reason "agreed" --key mo.pem`
+    Example: `guard quarantine confirm 41c0d2e8 --reason "agreed" --key mo.pem`
     """
+    from corpus_guard.review.history import find_entry_id
     from corpus_guard.review.muting import confirm_mute as agree
 
     with Deployment() as deployment:
         made = agree(
             deployment.ledger,
-            mute_id,
+            find_entry_id(deployment.ledger, mute_id),
             reviewer=reviewer_with_key(reviewer, key, deployment.identities),
             reason=reason,
             policy_digest=deployment.screening.digest,
@@ -137,14 +146,19 @@ def confirm(mute_id: MuteName, reviewer: Reviewer, reason: Reason, key: OwnKey =
 def unmute(mute_id: MuteName, reviewer: Reviewer, reason: Reason, as_json: Json = False) -> None:
     """End a mute or a proposed mute. One person is enough, because the guard only becomes stricter.
 
-    Example: `guard quarantine unmute 41c0… --reason "the handbook has other authors now"`
+    Example: `guard quarantine unmute 41c0d2e8 --reason "the handbook has other authors now"`
     """
+    from corpus_guard.review.history import find_entry_id
     from corpus_guard.review.muting import lift_mute
 
     with Deployment() as deployment:
         digest = deployment.screening.digest
         made = lift_mute(
-            deployment.ledger, mute_id, reviewer=command_line_reviewer(reviewer), reason=reason, policy_digest=digest
+            deployment.ledger,
+            find_entry_id(deployment.ledger, mute_id),
+            reviewer=command_line_reviewer(reviewer),
+            reason=reason,
+            policy_digest=digest,
         )
     _show_mute(made, as_json)
 
@@ -164,7 +178,7 @@ def mutes(as_json: Json = False) -> None:
         return
     rows = [
         (
-            mute.mute_id,
+            mute.mute_id[:8],
             mute.state,
             visible(mute.source),
             visible(mute.code),
@@ -176,7 +190,9 @@ def mutes(as_json: Json = False) -> None:
     ]
     out.print(
         console.table(
-            f"{len(rows)} mutes", ("id", "state", "source", "code", "proposed by", "confirmed by", "why"), rows
+            f"{plural(len(rows), 'mute')}",
+            ("id", "state", "source", "code", "proposed by", "confirmed by", "why"),
+            rows,
         )
     )
 
@@ -245,7 +261,7 @@ def _show_mute(made: Mute, as_json: bool) -> None:
     if as_json:
         console.print_json(made.as_dict())
         return
-    out.print(f"{visible(made.code)} in {visible(made.source)}: {styled(made.state)} ({made.mute_id})")
+    out.print(f"{visible(made.code)} in {visible(made.source)}: {styled(made.state)} ({made.mute_id})", soft_wrap=True)
     if made.state == "proposed":
         out.print("Nothing is muted until a second person confirms it: [bold]guard quarantine confirm …[/bold]")
     else:

@@ -68,7 +68,7 @@ def add(
         console.print_json({**asdict(added), "state": report.state, "filings": report.filings})
         return
     what = "reported" if added.new_report else "filed again" if added.new_filing else "was already filed"
-    out.print(f"{what}: {report.report_id}, {styled(report.state, STYLES)}, filed {report.filings:,} times")
+    out.print(f"{what}: {report.report_id}, {styled(report.state, STYLES)}, filed {plural(report.filings, 'time')}")
     if added.cut:
         out.print("[yellow]shortened[/yellow]: a text exceeded the maximum length")
     if report.state == "open":
@@ -185,7 +185,7 @@ def show(report: Name, as_json: Json = False) -> None:
         return
     out.print(
         f"[bold]{stored.report_id}[/bold] {styled(stored.state, STYLES)}, weight {stored.weight:.2f}, "
-        f"filed {stored.filings:,} times, {stored.first_reported_at:%Y-%m-%d} to {stored.last_reported_at:%Y-%m-%d}"
+        f"filed {plural(stored.filings, 'time')}, {stored.first_reported_at:%Y-%m-%d} to {stored.last_reported_at:%Y-%m-%d}"
     )
     for title, text in (("Question", stored.query), ("Wrong answer", stored.output), ("Right answer", stored.correct)):
         if text:

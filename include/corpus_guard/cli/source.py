@@ -14,7 +14,7 @@ import typer
 from corpus_guard import errors
 from corpus_guard.cli import console
 from corpus_guard.cli.console import SEVERITY_STYLE, err, format_time, out, styled, visible
-from corpus_guard.cli.options import Json
+from corpus_guard.cli.options import Json, why_unreadable
 from corpus_guard.deployment import Deployment
 from corpus_guard.domain import TrustLevel, plural
 
@@ -57,10 +57,11 @@ def list_(as_json: Json = False) -> None:
 
     Example: `guard source list`
     """
-    from corpus_guard.pipeline.status import read_sources
+    from corpus_guard.pipeline.status import read_sources, undeclared_sources
 
     with Deployment() as deployment:
         sources = read_sources(deployment.ledger, deployment.settings)
+        undeclared = undeclared_sources(deployment.ledger, deployment.settings)
     if as_json:
         console.print_json(sources)
         return
@@ -82,6 +83,18 @@ def list_(as_json: Json = False) -> None:
     )
     places = [(visible(source["name"]), visible(source["owner"]), visible(source["url"])) for source in sources]
     out.print(console.table("Locations", ("source", "owner", "url"), places))
+    show_undeclared(undeclared)
+
+
+def show_undeclared(served: Mapping[str, int]) -> None:
+    """Print a line for each source that is no longer in sources.yaml and still served."""
+    for name, count in served.items():
+        shown = visible(name)
+        out.print(
+            f"[bold yellow]{shown}[/bold yellow] is not in sources.yaml, and {plural(count, 'document')} of it "
+            f"{'is' if count == 1 else 'are'} still served. Declare it again, or erase them: guard purge --source {shown}",
+            soft_wrap=True,
+        )
 
 
 @app.command("check")
@@ -200,7 +213,7 @@ def _declaration(
         return parse_declaration(Path(file).read_text(encoding="utf-8"), file)
     except (OSError, UnicodeDecodeError) as error:
         raise errors.Misuse(
-            f"--file {file}: cannot be read ({type(error).__name__}); give a UTF-8 YAML file"
+            f"--file {file}: cannot be read ({why_unreadable(error)}); give a UTF-8 YAML file"
         ) from error
 
 

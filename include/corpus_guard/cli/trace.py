@@ -44,6 +44,10 @@ TEXTS_SHOWN = 60  # judged texts; --json has all
 ANSWER_LENGTH = 400  # characters shown of an answer
 PLACES_SHOWN = 3  # places of now shown for one accused text
 EXPLANATION_LENGTH = 200  # characters shown of an explanation
+NOT_REPRODUCED = (
+    "[yellow]not reproduced[/yellow]: the RAG model, asked again, does not give the reported answer. Nothing is proposed "
+    "from this report alone; withdraw only what you have read"
+)
 OUTCOME_MEANINGS = {
     "traced": "these texts caused the answer",
     "not_poisoning": "no planted text explains this answer",
@@ -376,11 +380,7 @@ def _show_proposals(proposals: Sequence[WithdrawalProposal], chosen: Sequence[Wi
             soft_wrap=True,
         )
     if proposals and not any(proposal.reproduced for proposal in proposals):
-        err.print(
-            "[yellow]not reproduced[/yellow]: the RAG model, asked again, does not give the reported answer. Nothing is proposed "
-            "from this report alone; withdraw only what you have read",
-            soft_wrap=True,
-        )
+        err.print(NOT_REPRODUCED, soft_wrap=True)
 
 
 def _show_withdrawn(withdrawn: Sequence[WithdrawnDocument], chosen: Sequence[WithdrawnDocument]) -> None:
@@ -501,13 +501,9 @@ def _parse_moment(text: str | None) -> datetime | None:
 
 def _show(trace: Trace, sentences: Mapping[str, str], correct: str | None = None) -> None:
     if trace.reproduced is False:
-        out.print(
-            "[yellow]not reproduced[/yellow]: asked again, the model does not make the reported claim; withdraw nothing on this "
-            "report alone",
-            soft_wrap=True,
-        )
+        out.print(NOT_REPRODUCED, soft_wrap=True)
     outcome = str(trace.outcome or "unfinished")
-    title = f"{len(trace.judged):,} texts judged, rounds: {trace.iterations:,}"
+    title = f"{plural(len(trace.judged), 'text')} judged, rounds: {trace.iterations:,}"
     rows = [_row(text) for text in trace.judged[:TEXTS_SHOWN]]
     out.print(console.table(title, ("label", "score", "round", "document"), rows, right=("score", "round")))
     if len(trace.judged) > TEXTS_SHOWN:
@@ -520,10 +516,11 @@ def _show(trace: Trace, sentences: Mapping[str, str], correct: str | None = None
             f"[bold]Why[/bold] {visible(text.uri)}: {visible(text.explanation[:EXPLANATION_LENGTH])}", soft_wrap=True
         )
         _show_carrier(text, sentences)
+    meaning = OUTCOME_MEANINGS[outcome]
+    if trace.reproduced is False and outcome == "traced":
+        meaning = "the judge finds that these texts state the reported claim"
     sure = "" if trace.probability is None else f"; probability of an attack {trace.probability:.2f}"
-    out.print(
-        f"[bold]Outcome[/bold] {styled(outcome, OUTCOME_STYLES)}: {OUTCOME_MEANINGS[outcome]}{sure}", soft_wrap=True
-    )
+    out.print(f"[bold]Outcome[/bold] {styled(outcome, OUTCOME_STYLES)}: {meaning}{sure}", soft_wrap=True)
     if trace.missing:
         out.print(f"{plural(trace.missing, 'chunk')} of that time could not be judged: erased.")
     if trace.failure:

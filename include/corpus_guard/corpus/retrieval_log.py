@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from corpus_guard.domain import digest, to_storable
+from corpus_guard.errors import SettingsError
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
@@ -84,6 +85,9 @@ def question_key(folder: Path) -> bytes:
 
     Args:
         folder: of the deployment's keys.
+
+    Raises:
+        SettingsError: others can read it.
     """
     path = folder / "questions.key"
     folder.mkdir(parents=True, exist_ok=True)
@@ -98,6 +102,10 @@ def question_key(folder: Path) -> bytes:
             pass
         finally:
             draft.unlink()
+    if (mode := path.stat().st_mode) & 0o077:
+        raise SettingsError(
+            f"key {path} has mode {mode & 0o777:o}, so others can read it and test which questions were asked; run chmod 600 {path}"
+        )
     return bytes.fromhex(path.read_text(encoding="ascii"))
 
 

@@ -17,6 +17,7 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain, islice
 from typing import Final
 
 from corpus_guard import __version__
@@ -48,8 +49,10 @@ def format_log(items: Iterable[ExportItem]) -> Iterator[str]:
     """Yield a SARIF log in pieces to be joined with nothing between them; one piece a result."""
     rules: dict[str, int] = {}
     bases: dict[str, None] = {}
+    remaining = iter(items)
+    first = list(islice(remaining, 1))  # before the header: what is wrong with the input must not leave half a document
     yield f'{{"$schema":{dump_json(SCHEMA)},"version":"2.1.0","runs":[{{"columnKind":"unicodeCodePoints","results":['
-    for number, item in enumerate(items):
+    for number, item in enumerate(chain(first, remaining)):
         result = _finding(item) if isinstance(item, ExportedFinding) else _deviation(item)
         rule, base = _rule_and_base(item)
         result["ruleIndex"] = rules.setdefault(rule, len(rules))

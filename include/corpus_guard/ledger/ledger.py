@@ -44,12 +44,15 @@ class Ledger:
 
         Raises:
             LedgerUnavailable: no database answers at `url`.
-            SettingsError: `url` names another kind of database, or a newer release wrote it.
+            SettingsError: `url` names another kind of database or a folder that does not exist, or a newer release wrote it.
         """
         self.url = _parsed(url)
         self._is_sqlite = self.url.get_backend_name() == "sqlite"
-        if self._is_sqlite and self.url.database:
-            Path(self.url.database).parent.mkdir(parents=True, exist_ok=True)
+        if self._is_sqlite and self.url.database and not (folder := Path(self.url.database).parent).is_dir():
+            # Never made here: a mistyped path would look like a new and empty ledger.
+            raise SettingsError(
+                f"CORPUS_GUARD_LEDGER_URL: there is no folder {folder}; correct the path, or create the folder"
+            )
         self.engine = sa.create_engine(
             self.url, pool_pre_ping=not self._is_sqlite, connect_args=self._connect_arguments()
         )
@@ -224,7 +227,7 @@ def _parsed(url: str) -> sa.URL:
     try:
         parsed = make_url(url)
         kind = parsed.get_backend_name()
-    except sa.exc.ArgumentError:
+    except (sa.exc.ArgumentError, ValueError):  # ValueError: its port is no number
         kind = "no URL"  # the text is not repeated: it may hold a password
     if kind not in {"sqlite", "postgresql"}:
         raise SettingsError(

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final, TypeAlias
 
 import sqlalchemy as sa
 
 from corpus_guard.batches import Storage
+from corpus_guard.errors import SettingsError
 from corpus_guard.intake.sources.declarations import source_location
 from corpus_guard.intake.sources.sources_file import read_declarations
 from corpus_guard.ledger import Ledger
+from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.queries import Row
-from corpus_guard.ledger.states import PublicationState, RunKind, VersionState
+from corpus_guard.ledger.states import PublicationState, RunKind, RunState, VersionState
 from corpus_guard.ledger.tables import documents, heads, publications, runs, seals, versions, waits_for_decision
+from corpus_guard.pipeline.cleaning import RUN_TIME
 from corpus_guard.pipeline.configuration import recent_loosenings
 from corpus_guard.proof.incidents import list_red_incidents
 from corpus_guard.screening.runner import Screening
 from corpus_guard.settings import Settings
 
 RUNS_SHOWN: Final = 5
+INTERRUPTED: Final = "interrupted"  # state of a run that the ledger still calls running
 MAX_RUNS_SEARCHED: Final = 500  # for the last run of each source
 
 JsonObject: TypeAlias = dict[str, Any]
@@ -33,6 +38,7 @@ def read_status(ledger: Ledger, storage: Storage, screening: Screening, settings
     seal = _last_seal(ledger)
     return {
         "sources": _sources(ledger),
+        "undeclared": _undeclared_or_nothing(ledger, settings),
         "runs": _runs(ledger),
         "policy": f"{screening.policy.name}, digest {screening.digest[:16]}, {settings.policy_file}",
         "thresholds": {
@@ -94,6 +100,30 @@ def read_sources(ledger: Ledger, settings: Settings) -> list[JsonObject]:
     return sources
 
 
+def undeclared_sources(ledger: Ledger, settings: Settings) -> dict[str, int]:
+    """Return the sources that are no longer in sources.yaml, with the number of their documents that are still served.
+
+    Raises:
+        SettingsError: sources.yaml is missing or invalid.
+    """
+    declared = {config.name for config in read_declarations(settings.sources_file)}
+    statement = (
+        sa.select(documents.c.source, sa.func.count())
+        .where(documents.c.target_version.is_not(None))
+        .group_by(documents.c.source)
+        .order_by(documents.c.source)
+    )
+    with ledger.read() as connection:
+        return {row[0]: row[1] for row in connection.execute(statement) if row[0] not in declared}
+
+
+def _undeclared_or_nothing(ledger: Ledger, settings: Settings) -> dict[str, int]:
+    try:
+        return undeclared_sources(ledger, settings)
+    except SettingsError:  # the next refresh says so; the status of what is served can be read without the file
+        return {}
+
+
 def _sources(ledger: Ledger) -> list[JsonObject]:
     living = documents.c.retired_at.is_(None)
     latest = sa.and_(versions.c.version_id == documents.c.latest_version, living)
@@ -128,13 +158,22 @@ def _runs(ledger: Ledger) -> list[JsonObject]:
         {
             "run_id": row.run_id,
             "kind": row.kind,
-            "state": row.state,
+            "state": INTERRUPTED if _is_interrupted(row, rows[:position]) else row.state,
             "started_at": row.started_at.isoformat(),
             "finished_at": row.finished_at.isoformat() if row.finished_at else None,
             "counts": row.counts,
         }
-        for row in rows
+        for position, row in enumerate(rows)
     ]
+
+
+def _is_interrupted(run: Row, later: Sequence[Row]) -> bool:
+    """Return whether a run will never end: a later one has done its work, or it began more than `RUN_TIME` ago."""
+    if run.state != RunState.RUNNING.value:
+        return False
+    return run.started_at < now() - RUN_TIME or any(
+        other.kind == run.kind and other.finished_at and set(run.sources) <= set(other.sources) for other in later
+    )
 
 
 def _would_wait(ledger: Ledger) -> dict[str, int]:

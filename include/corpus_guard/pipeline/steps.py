@@ -58,7 +58,7 @@ from corpus_guard.pipeline.arrivals import (
 from corpus_guard.pipeline.canaries import CanaryResults, screen_canaries
 from corpus_guard.pipeline.configuration import record_configuration
 from corpus_guard.pipeline.semantics import compare_chunks
-from corpus_guard.proof.log.heads import sign_head
+from corpus_guard.proof.log.heads import require_usable_keys, sign_head
 from corpus_guard.proof.manifest import write_manifest
 from corpus_guard.review.campaigns import assign_campaigns
 from corpus_guard.review.reopening import (
@@ -156,15 +156,17 @@ def discover(
 
     Args:
         run_id: identity of this run; giving it again repeats the run.
-        source_names: names; empty: all of sources.yaml.
+        source_names: names, a repeated one counts once; empty: all of sources.yaml.
 
     Returns:
         Storage names of the listings.
 
     Raises:
         UnknownSubject: a name is not in sources.yaml.
+        SettingsError: others can read a signing key.
     """
-    chosen = [sources.named(name) for name in source_names or sources]
+    require_usable_keys(settings)
+    chosen = [sources.named(name) for name in dict.fromkeys(source_names or sources)]
     record_configuration(ledger, screening, settings, run_id)
     begin_run(ledger, run_id, "refresh", screening.digest, [source.name for source in chosen])
     listings: list[str] = []

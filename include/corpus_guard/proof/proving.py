@@ -142,6 +142,12 @@ def newest_events(ledger: Ledger, since: int, kind: str | None, limit: int) -> S
         ) from error
 
 
+def logged_kinds(ledger: Ledger) -> list[str]:
+    """Return the kinds of the events in the log, in alphabetical order."""
+    with ledger.read() as connection:
+        return list(connection.scalars(sa.select(events.c.kind).distinct().order_by(events.c.kind)))
+
+
 def _newest_signed_seal(ledger: Ledger) -> tuple[StoredHead, SealEvent]:
     head = newest_head(ledger)
     seal = last_seal_below(ledger, head.size) if head else None

@@ -9,7 +9,7 @@ from typing import Final
 import sqlalchemy as sa
 
 from corpus_guard.domain import JsonRecord
-from corpus_guard.errors import Misuse
+from corpus_guard.errors import Misuse, UnknownSubject
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.queries import Row
 from corpus_guard.ledger.tables import documents, versions
@@ -17,6 +17,8 @@ from corpus_guard.review.queue import decode_cursor, encode_cursor
 from corpus_guard.review.records import REVIEW_RECORDS
 
 MAX_PAGE_SIZE: Final = 500  # entries
+MIN_ID_PREFIX_CHARS: Final = 8
+AMBIGUOUS_SHOWN: Final = 5  # ids that a message names
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +117,27 @@ def load_history(
     page_rows = rows[:size]
     next_cursor = encode_cursor([page_rows[-1].at.isoformat(), page_rows[-1].id]) if len(rows) > size else None
     return HistoryPage(tuple(map(_build_entry, page_rows)), total, next_cursor)
+
+
+def find_entry_id(ledger: Ledger, prefix: str) -> str:
+    """Return the id of the decision, act or mute whose id is `prefix` or begins with it.
+
+    Raises:
+        UnknownSubject: there is none.
+        Misuse: the prefix is too short, or several ids begin with it.
+    """
+    where = "see `guard quarantine history`"
+    if len(prefix) < MIN_ID_PREFIX_CHARS:
+        raise Misuse(f"decision {prefix!r}: give at least {MIN_ID_PREFIX_CHARS} characters of its id; {where}")
+    matches = REVIEW_RECORDS.c.id.startswith(prefix.lower().replace("\x00", ""), autoescape=True)
+    statement = sa.select(REVIEW_RECORDS.c.id).where(matches).order_by(REVIEW_RECORDS.c.id).limit(AMBIGUOUS_SHOWN)
+    with ledger.read() as connection:
+        ids = connection.scalars(statement).all()
+    if not ids:
+        raise UnknownSubject(f"decision {prefix[:64]!r} is not in the ledger; {where}")
+    if len(ids) > 1:
+        raise Misuse(f"decision {prefix!r} could be {', '.join(ids)}; give more of its id")
+    return str(ids[0])
 
 
 def _build_entry(row: Row) -> HistoryEntry:

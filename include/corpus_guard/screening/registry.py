@@ -5,7 +5,9 @@ A new check is one file in `checks/` and one line here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
+from functools import cache
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -32,11 +34,13 @@ from corpus_guard.screening.checks.typos import Typos, TyposParams
 from corpus_guard.screening.checks.unicode_tricks import UnicodeParams, UnicodeTricks
 from corpus_guard.screening.extensions import NO_EXTENSIONS, Extensions
 from corpus_guard.screening.orders.classifier import load_classifier
-from corpus_guard.screening.policy import Policy
+from corpus_guard.screening.policy import Policy, load_policy
 from corpus_guard.screening.runner import MutedCodes, ResultCache, Screening
 from corpus_guard.screening.suites.frame import column_meanings
 from corpus_guard.screening.wording import Wording, load_wording
-from corpus_guard.settings import validate
+from corpus_guard.settings import PACKAGE, validate
+
+SURELY_MISTYPED: Final = 0.9  # likeness of a code to one that the shipped policy rejects
 
 
 def _instructions(params: InstructionsParams, models: Models) -> Instructions:
@@ -75,6 +79,29 @@ CHECKS: Final[Mapping[str, tuple[type[Params], Callable[[Any, Models], Check]]]]
 """Name → (parameters, constructor), in the order the checks run."""
 
 
+BEFORE_CHECKS: Final = ("intake", "parsing")
+"""First parts of the codes of findings that no check makes."""
+
+
+def _refuse_mistyped_rejections(policy: Policy, names: Sequence[str]) -> None:
+    """Raise SettingsError on a code that no finding can have: it would reject nothing, unseen."""
+    shipped = _shipped_rejections()
+    for code in sorted(policy.reject - shipped):
+        where = f"policy {policy.name}: reject: {code}"
+        check, _, rest = code.partition(".")
+        if check not in names or not rest:
+            raise SettingsError(
+                f"{where}: expected a code, such as parsing.empty; codes begin with: {', '.join(names)}"
+            )
+        if near := get_close_matches(code, shipped, 1, SURELY_MISTYPED):
+            raise SettingsError(f"{where}: no such code; correct it to {near[0]}")
+
+
+@cache
+def _shipped_rejections() -> frozenset[str]:
+    return load_policy(PACKAGE / "policy.yaml").reject
+
+
 def _wording(models: Models) -> Wording:
     return load_wording(models.frequency_vocabulary)
 
@@ -100,7 +127,7 @@ def build_screening(
         extensions: suites and checks of the deployment.
 
     Raises:
-        SettingsError: a section names an unknown check, or a parameter is wrong.
+        SettingsError: a section, a shadowed or a rejected code names an unknown check, or a parameter is wrong.
     """
     own = extensions.checks
     names = (*CHECKS, *own)
@@ -121,6 +148,7 @@ def build_screening(
             f"policy {policy.name}: shadow: {unknown[0]}: neither a check nor a code of a check; "
             f"checks are: {', '.join(names)}"
         )
+    _refuse_mistyped_rejections(policy, (*BEFORE_CHECKS, *names))
     if trial := set(own) - set(policy.checks):
         policy = policy.model_copy(update={"shadow": policy.shadow | trial})
     checks: list[Check] = []

@@ -23,12 +23,13 @@ from corpus_guard.batches import Storage
 from corpus_guard.batches.tables import in_batches, versions_from_table, versions_to_table
 from corpus_guard.corpus.filterrag.filters import classifier_in_use
 from corpus_guard.corpus.query_bank import QueryBank
-from corpus_guard.domain import Finding, Judgement, Progress, Severity, Stamp, TrustLevel, Version
+from corpus_guard.domain import Finding, Judgement, Progress, Severity, Span, Stamp, TrustLevel, Version
 from corpus_guard.errors import Inconsistent, Misuse
 from corpus_guard.intake.chunking import Chunker
 from corpus_guard.intake.parsing import ParsedDocument, ParsingSandbox
 from corpus_guard.intake.sources.config import RowFields
 from corpus_guard.intake.sources.folder import FolderConfig
+from corpus_guard.intake.sources.row_files import reader_for
 from corpus_guard.intake.sources.rows import ROW_SUFFIXES, RowsConfig
 from corpus_guard.intake.sources.source import Fetched, FetchFailed, Outcome, Source, SourceItem, skipped_by, utf8_path
 from corpus_guard.intake.sources.sources_file import open_source
@@ -39,6 +40,7 @@ from corpus_guard.screening.checks.coordination import Coordination
 from corpus_guard.screening.checks.filter_features import FilterFeatures
 from corpus_guard.screening.checks.hubness import Hubness
 from corpus_guard.screening.checks.targeting import Targeting
+from corpus_guard.screening.decoded import locate_hidden
 from corpus_guard.screening.extensions import load_extensions
 from corpus_guard.screening.policy import Policy, load_policy
 from corpus_guard.screening.registry import CHECKS, build_screening
@@ -56,6 +58,7 @@ from corpus_guard.settings import Settings, load_settings
 
 DOCUMENTS_PER_BATCH: Final = 512  # documents held at a time
 QUOTED_CHARS: Final = 300  # of the place of a finding
+NAMES_SHOWN: Final = 20  # of the fields of rows, in a message
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +70,7 @@ class ScreenedDocument:
     file: str  # as it was named, with the path inside the folder
     stamp: Stamp
     lines: tuple[int, ...]  # of each finding, in the text as parsed, from 1; 0: it has no place there
-    quotes: tuple[str, ...]  # the text at that place, at most `QUOTED_CHARS` of it; empty: it has no place there
+    quotes: tuple[str, ...]  # the text at that place or in hidden text, at most `QUOTED_CHARS`; empty: it has no place
 
     def as_dict(self, *, quoted: bool = False) -> dict[str, object]:
         """Return a JSON-ready form, with `shadow_verdict` only where it differs from the verdict.
@@ -257,7 +260,7 @@ def _screen_sources(
             progress("screening", done, total)
             relevant = survey.of([version.version_id for version in versions]) if survey else None
             for name, version, judgement in zip(names, versions, screening.judge(versions, relevant), strict=True):
-                yield _screened_document(name, version, judgement)
+                yield _screened_document(name, version, judgement, screening)
             done += len(names)
         progress("screening", total, total)
 
@@ -269,14 +272,20 @@ class _Name(NamedTuple):
     file: str
 
 
-def _screened_document(name: _Name, version: Version, judgement: Judgement) -> ScreenedDocument:
+def _screened_document(name: _Name, version: Version, judgement: Judgement, screening: Screening) -> ScreenedDocument:
     """Return a judgement with the line and the text at the place of each finding."""
     spans = [finding.span for finding in judgement.findings]
     lines = tuple(version.text.count("\n", 0, span.start) + 1 if span else 0 for span in spans)
+    hidden = locate_hidden(screening, judgement.findings, version.hidden)
     quotes = tuple(
-        version.text[span.start : min(span.end, span.start + QUOTED_CHARS)] if span else "" for span in spans
+        _quote(version.text, finding.span) or _quote(version.hidden, place)
+        for finding, place in zip(judgement.findings, hidden, strict=True)
     )
     return ScreenedDocument(name.id, judgement, name.file, version.stamp, lines, quotes)
+
+
+def _quote(text: str, span: Span | None) -> str:
+    return text[span.start : min(span.end, span.start + QUOTED_CHARS)] if span else ""
 
 
 class _FirstPass:
@@ -434,9 +443,10 @@ def _open_input(
     owner = "(input)"
     if path.suffix in ROW_SUFFIXES and path.is_file():
         columns = _columns(path)
-        if columns is not None and text_field not in columns:
+        names = columns if columns is not None else _names_instead(path, text_field, settings.max_document_bytes)
+        if names is not None and text_field not in names:
             raise Misuse(
-                f"{path}: no column {text_field!r}; it has {', '.join(columns)}. Name the right one with --text-field"
+                f"{path}: no column {text_field!r}; it has {', '.join(names)}. Name the right one with --text-field"
             )
         has_id = columns is None or id_field in columns
         fields = RowFields(text=text_field, id=id_field if has_id else None)
@@ -468,6 +478,19 @@ def _columns(path: Path) -> list[str] | None:
             header = file.readline(1_000_000)
         return next(csv.reader([header], delimiter="\t" if path.suffix == ".tsv" else ","), [])
     return None
+
+
+def _names_instead(path: Path, text_field: str, max_bytes: int) -> list[str] | None:
+    """Return names in the first rows of a JSONL file of which no row has `text_field`; None if one has it, or none has names."""
+    names: dict[str, None] = {}
+    if path.suffix != ".parquet":
+        with path.open("rb") as file:
+            for row in reader_for(path.name).scan(file, (), max_bytes):
+                if row.values is not None and text_field in row.values:
+                    return None
+                if len(names) < NAMES_SHOWN:
+                    names |= dict.fromkeys(row.values or ())
+    return list(names)[:NAMES_SHOWN] or None
 
 
 class _SingleFile:

@@ -35,7 +35,8 @@ class SourceConfig(StrictModel):
     kind: str
     """Connector that reads it."""
     name: Annotated[str, AfterValidator(_require_name)]
-    """Unique; part of every document id, so renaming a source makes new documents."""
+    """2 to 41 lower case letters, digits, ``-`` and ``_``, with a letter first. Unique; part of every document id, so
+    renaming a source makes new documents."""
     owner: Annotated[str, Field(min_length=1)]
     """Person or team that answers for the content."""
     trust: TrustLevel

@@ -32,9 +32,11 @@ def make_row_document(
     row_problems = [*problems]
     text = cell_text(values.get(fields.text))
     if not text.strip():
-        row_problems.append(
-            make_row_problem("parsing.no_text", Severity.CRITICAL, f"the row has no {fields.text!r}{where}")
+        is_group = isinstance(values.get(fields.text), dict | list)
+        problem = (
+            f"{fields.text!r} is a list or an object, expected text" if is_group else f"the row has no {fields.text!r}"
         )
+        row_problems.append(make_row_problem("parsing.no_text", Severity.CRITICAL, f"{problem}{where}"))
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -37,7 +37,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
-from typing import Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 from corpus_guard.domain import Finding, TrustLevel
@@ -125,6 +125,22 @@ class SkipReason(StrEnum):
     SUBMODULE = "submodules"
     LEFT_OUT = "left out by include and exclude"
     NO_TEXT = "pictures, sounds, videos and fonts, by their names"
+
+
+_ONE_SKIPPED: Final[Mapping[str, str]] = {
+    SkipReason.LINK_OUT: "link that leads out of the source",
+    SkipReason.FOLDER_LINK: "link to a folder",
+    SkipReason.BROKEN_LINK: "link that leads nowhere",
+    SkipReason.LINK: "link",
+    SkipReason.NOT_A_FILE: "pipe, socket or device",
+    SkipReason.SUBMODULE: "submodule",
+    SkipReason.NO_TEXT: "picture, sound, video or font, by its name",
+}
+
+
+def count_skipped(number: int, reason: str) -> str:
+    """Return a number of entries and why they are no documents: "1 link", "2 links"."""
+    return f"{number:,} {_ONE_SKIPPED.get(reason, reason) if number == 1 else reason}"
 
 
 def why_left_out(path: str, matches: Callable[[str], bool]) -> SkipReason | None:

@@ -90,6 +90,16 @@ def sign_head(ledger: Ledger, settings: Settings) -> Checkpoint:
         return head
 
 
+def require_usable_keys(settings: Settings) -> None:
+    """Open the keys as signing does, before hours of work are done that could not be sealed. The first seal makes them.
+
+    Raises:
+        SettingsError: the keyring is malformed, or others can read or change a key.
+    """
+    if Keyring.exists(settings.keys):
+        Keyring.open(settings.keys)
+
+
 def newest_head(ledger: Ledger) -> StoredHead | None:
     """Return the newest head; None if nothing was signed yet."""
     with ledger.read() as connection:
