@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import os
@@ -73,6 +74,17 @@ def test_a_private_key_that_others_can_read_is_not_used(keyring: Keyring, mode: 
         Keyring.open(keyring.folder)
     with pytest.raises(SettingsError, match="chmod 600"):
         keyring.sign(checkpoint(7))
+
+
+@pytest.mark.parametrize(("mode", "accepted"), [(0o440, True), (0o460, False), (0o444, False)])
+def test_a_key_that_a_cluster_mounts_for_the_group_is_used(
+    keyring: Keyring, monkeypatch: pytest.MonkeyPatch, mode: int, *, accepted: bool
+) -> None:
+    (keyring.folder / f"{ids(keyring)[0]}.pem").chmod(mode)
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)  # the file is another's, as a mounted secret is
+
+    with contextlib.nullcontext() if accepted else pytest.raises(SettingsError, match="chmod 600"):
+        Keyring.open(keyring.folder).sign(checkpoint(7))
 
 
 def test_a_folder_that_others_can_change_is_refused(keyring: Keyring) -> None:

@@ -1,7 +1,8 @@
 """Keys of the log, and the sizes of the log for which each of them is trusted.
 
 Rules
-    * a private key is a file that only its owner can read; one that others can read is refused;
+    * a private key is a file that only its owner can read, or a mounted secret that another user owns and the
+      group can read; one that others can read is refused;
     * exactly one key is active, the last of the list; the key that it replaced keeps signing for a while, so
       that verifiers have time to get the new one;
     * a signature counts only at sizes for which its key is trusted: from its creation to its replacement or
@@ -136,7 +137,8 @@ class Keyring:
         """
         ring = cls(folder)
         keys = ring.public_keys()
-        if folder.stat().st_mode & 0o022:
+        # Kubernetes mounts secrets into a folder of mode 1777 that nobody can write to.
+        if folder.stat().st_mode & 0o022 and not os.statvfs(folder).f_flag & os.ST_RDONLY:
             raise SettingsError(
                 f"{folder} can be changed by others, who could add their own keys; run chmod 700 {folder}"
             )
