@@ -42,7 +42,7 @@ class Triage:
             principal=principal,
             severity=max(severities, key=lambda severity: Severity(severity).rank, default=None),
             checks=checks,
-            campaign=digest("campaign/v1", [principal, checks] if declared_author(stamp) else [principal, stamp["uri"]])[:32],
+            campaign=digest("campaign/v1", [principal, checks if declared_author(stamp) else stamp["uri"]])[:32],
         )
 
 
