@@ -65,6 +65,7 @@ class Reviewing:
 
     def __post_init__(self) -> None:
         # Nothing listens on port 9: no test looks into the Chroma of whoever runs it.
+        self.home.mkdir(parents=True, exist_ok=True)
         self.settings = Settings(home=self.home, ledger_url=self.ledger_url, chroma_url="http://127.0.0.1:9")
         self.ledger = Ledger(self.settings.ledger)
         self.storage = Storage(self.settings.storage)
