@@ -21,6 +21,13 @@ def test_a_text_about_a_variant_or_another_purpose_contradicts_nothing(arriving:
     assert outcome_of(arriving, trusted) == "unrelated"
 
 
+@pytest.mark.parametrize(("owner", "outcome"), [("auxiliary", "unrelated"), ("main", "conflict")])
+def test_what_it_belongs_to_is_told_before(owner: str, outcome: str) -> None:
+    arriving = f"The oil of the {owner} engine is changed in spring. Its maximum speed is 3000 rpm."
+
+    assert outcome_of(arriving, "The maximum speed of the main engine is 1800 rpm.") == outcome
+
+
 def test_the_population_of_two_places_is_no_contradiction_and_that_of_one_is() -> None:
     marl = "Marl County lies by the sea. In total, the population is 713,335."
 

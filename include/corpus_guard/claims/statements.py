@@ -52,7 +52,7 @@ _HISTORY: Final = re.compile(
     r"|obsolete|outdated|superseded|until (?:19|20)\d\d|(?:was|were) (?:planned|proposed|meant|intended|going) to)\b"
 )
 _REFERS: Final = re.compile(rf"^{PRONOUN_FIRST.pattern.removeprefix('(?i)')}|\b(?:it|them)\b", re.IGNORECASE)
-_POSSESSIVE: Final = re.compile(r"(?i)\W*(?:(?:and|but|so) )?(?:its|their|his|her)\b")  # "its battery" names a subject
+POSSESSIVE: Final = re.compile(r"(?i)\W*(?:(?:and|but|so) )?(?:its|their|his|her)\b")  # "its battery" names a subject
 _IS_A: Final = re.compile(r"(?i)\b(?:is|are|was|were) (?:an?|the|one of)\b")  # "Sanday is an island of Orkney"
 _PAST: Final = re.compile(
     r"(?i)\b(?:was|were|had|did|didn't|gave|came|took|ran|cost|began|got|went|wrote|kept|held|paid|made|said|let|could|sold|asked"
@@ -252,7 +252,7 @@ class StatementReader:
         # The sentence before is read only where one of the first clauses is about what it is about.
         before = self._words_before(number) if sentence.parts and sentence.parts[0].refers else frozenset[str]()
         for part in sentence.parts:
-            is_continued = part.refers and not _POSSESSIVE.match(part.text) and not _first_name(part.values)
+            is_continued = part.refers and not POSSESSIVE.match(part.text) and not _first_name(part.values)
             yield Statement(
                 span=span,
                 text=part.text,

@@ -8,7 +8,9 @@
    station of the dam", "the second runway", "the children's choir".
 4. So is a variant of what the other text names, "Solvane E" beside "Solvane D", and what holds for something else, a
    charge "for gas" where no gas is mentioned.
-5. "It", "she" and "the population" are two subjects where they stand for two names, each of which the other text lacks.
+5. What "its speed" belongs to is told before it; it is another thing where the other statement names the owner, and either
+   text has a word of an owner that the other lacks.
+6. "It", "she" and "the population" are two subjects where they stand for two names, each of which the other text lacks.
 
 A statement that breaks none of these rules may still be about another thing: words in common are weighed in
 `corpus_guard.claims.comparison`.
@@ -21,7 +23,7 @@ from collections.abc import Set
 from typing import Final, Protocol
 
 from corpus_guard.claims.clauses import FINITE, begins_with_pronoun
-from corpus_guard.claims.statements import Statement, words_of_name
+from corpus_guard.claims.statements import POSSESSIVE, Statement, words_of_name
 from corpus_guard.claims.vocabulary import EMPTY, stem
 
 RARE_WEIGHT: Final = 2.5  # of a word that no vocabulary holds
@@ -68,7 +70,7 @@ class Titled(Protocol):
 
 
 def may_have_one_subject(statement: Statement, other: Statement) -> bool:
-    """Return whether two statements may be about one thing: rules 1 to 4."""
+    """Return whether two statements may be about one thing: rules 1 to 5."""
     return (
         _names_subject(statement, other)
         and _names_subject(other, statement)
@@ -76,6 +78,8 @@ def may_have_one_subject(statement: Statement, other: Statement) -> bool:
         and not tell_of_parts(statement, other)
         and not _names_variant(statement, other)
         and not _is_for_something_else(statement, other)
+        and not _has_another_owner(statement, other)
+        and not _has_another_owner(other, statement)
     )
 
 
@@ -152,6 +156,14 @@ def _is_for_something_else(statement: Statement, other: Statement) -> bool:
         for match in _PURPOSE.finditer(statement.masked)
     )
     return any(purpose and purpose.isdisjoint(other.mentioned) for purpose in purposes)
+
+
+def _has_another_owner(statement: Statement, other: Statement) -> bool:
+    """Return whether `statement` is about "its speed", and `other` about that of something else."""
+    if not POSSESSIVE.match(statement.text):
+        return False
+    owner = statement.about - statement.heading
+    return not owner <= other.mentioned and not other.words.keys() - statement.words.keys() <= statement.mentioned
 
 
 def _names_no_owner(clause: str) -> bool:
