@@ -8,7 +8,7 @@ import stat
 from collections.abc import Iterator
 from dataclasses import FrozenInstanceError
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,7 +16,8 @@ import pytest
 
 from corpus_guard.domain import TrustLevel, Verdict
 from corpus_guard.errors import Misuse, SourceUnavailable
-from corpus_guard.screening.standalone import screen, screen_input
+from corpus_guard.exports.screened import format_text
+from corpus_guard.screening.standalone import ScreenedDocument, screen, screen_input
 from corpus_guard.settings import Settings
 from deploying import BAD, GOOD
 
@@ -348,6 +349,11 @@ def test_screen_takes_questions_and_trust(settings: Settings, tmp_path: Path) ->
     assert codes_of(questions=questions) == {"overruling.belief", "targeting.question"}
 
 
+def records(document: ScreenedDocument, *, quoted: bool) -> list[dict[str, Any]]:
+    """The findings as JSON has them."""
+    return cast("list[dict[str, Any]]", document.as_dict(quoted=quoted)["findings"])
+
+
 def test_a_text_that_contradicts_a_trusted_one_is_held_back_with_both_sentences(
     settings: Settings, tmp_path: Path
 ) -> None:
@@ -365,6 +371,13 @@ def test_a_text_that_contradicts_a_trusted_one_is_held_back_with_both_sentences(
     assert (lie.judgement.verdict, finding.code) == (Verdict.QUARANTINE, "conflict.near_copy")
     assert finding.span is not None
     assert said[finding.span.start : finding.span.end].endswith("every 36 months.")
+    named = {"file": "ox-12.md"}
+    (plain,) = (each["contradicts"] for each in records(lie, quoted=False) if "contradicts" in each)
+    (quoted,) = (each["contradicts"] for each in records(lie, quoted=True) if "contradicts" in each)
+    assert plain == named
+    assert quoted == {**named, "quote": "The OX-12 oxygen sensor must be calibrated every 6 months."}
+    assert "    contradicts ox-12.md\n" in "".join(format_text([lie]))
+    assert "    contradicts ox-12.md: The OX-12 oxygen sensor" in "".join(format_text([lie], quoted=True))
     assert same.judgement.verdict is Verdict.ACCEPT
     assert [each.judgement.verdict for each in screen(posts, settings=settings)] == [Verdict.ACCEPT] * 2
 

@@ -239,7 +239,10 @@ def screen(
         typer.Option(help="File of questions that users ask, one per line: texts written to answer one are detected."),
     ] = None,
     quote: Annotated[
-        bool, typer.Option("--quote", help="Also write the text that each finding is about. Not in sarif.")
+        bool,
+        typer.Option(
+            "--quote", help="Also write the text that each finding is about, and what it contradicts. Not in sarif."
+        ),
     ] = False,
     fail_on: Annotated[
         FailOn, typer.Option(help="Exit with code 1 if a document gets this verdict or a worse one.")

@@ -42,11 +42,19 @@ def _lines(document: ScreenedDocument, *, quoted: bool) -> Iterator[str]:
         return
     name = escape_unprintable(document.id)
     yield f"{name}: {_HOW[verdict]}, risk {document.judgement.risk:.2f}\n"
-    for finding, line, quote in zip(document.judgement.findings, document.lines, document.quotes, strict=True):
+    rows = zip(document.judgement.findings, document.lines, document.quotes, document.contradicted, strict=True)
+    for finding, line, quote, contradicted in rows:
         place = f", line {line}" if line else ""
         yield f"  {finding.severity}: {finding.code}{place}: {escape_unprintable(finding.message)}\n"
         if quoted and quote:
-            yield f"    > {escape_unprintable(' '.join(quote.split()))}\n"
+            yield f"    > {_one_line(quote)}\n"
+        if contradicted:
+            words = f": {_one_line(contradicted.quote)}" if quoted else ""
+            yield f"    contradicts {escape_unprintable(contradicted.file)}{words}\n"
+
+
+def _one_line(text: str) -> str:
+    return escape_unprintable(" ".join(text.split()))
 
 
 def _results(documents: Iterable[ScreenedDocument]) -> Iterator[ExportedFinding]:

@@ -23,7 +23,17 @@ from corpus_guard.batches import Storage
 from corpus_guard.batches.tables import in_batches, versions_from_table, versions_to_table
 from corpus_guard.corpus.filterrag.filters import classifier_in_use
 from corpus_guard.corpus.query_bank import QueryBank
-from corpus_guard.domain import Finding, Judgement, Progress, Severity, Span, Stamp, TrustLevel, Version
+from corpus_guard.domain import (
+    Counterstatement,
+    Finding,
+    Judgement,
+    Progress,
+    Severity,
+    Span,
+    Stamp,
+    TrustLevel,
+    Version,
+)
 from corpus_guard.errors import Inconsistent, Misuse
 from corpus_guard.intake.chunking import Chunker
 from corpus_guard.intake.parsing import ParsedDocument, ParsingSandbox
@@ -62,6 +72,18 @@ NAMES_SHOWN: Final = 20  # of the fields of rows, in a message
 
 
 @dataclass(frozen=True, slots=True)
+class ContradictedText:
+    """Sentence of a document to compare with."""
+
+    file: str  # path inside the input
+    quote: str  # at most `QUOTED_CHARS`
+
+    def as_dict(self, *, quoted: bool) -> dict[str, str]:
+        """Return a JSON-ready form, with the words of the document if `quoted`."""
+        return {"file": self.file, "quote": self.quote} if quoted else {"file": self.file}
+
+
+@dataclass(frozen=True, slots=True)
 class ScreenedDocument:
     """Judgement of one document or row."""
 
@@ -71,17 +93,23 @@ class ScreenedDocument:
     stamp: Stamp
     lines: tuple[int, ...]  # of each finding, in the text as parsed, from 1; 0: it has no place there
     quotes: tuple[str, ...]  # the text at that place or in hidden text, at most `QUOTED_CHARS`; empty: it has no place
+    contradicted: tuple[
+        ContradictedText | None, ...
+    ]  # what each finding contradicts among the documents to compare with
 
     def as_dict(self, *, quoted: bool = False) -> dict[str, object]:
         """Return a JSON-ready form, with `shadow_verdict` only where it differs from the verdict.
 
         Args:
-            quoted: findings also have `quote`, the text at their place.
+            quoted: findings also have `quote`, the text at their place, and that of what they contradict.
         """
         shadow = self.judgement.shadow_verdict
-        findings = [finding.as_dict() for finding in self.judgement.findings]
-        if quoted:
-            findings = [{**finding, "quote": quote} for finding, quote in zip(findings, self.quotes, strict=True)]
+        findings: list[dict[str, object]] = []
+        for finding, quote, contradicted in zip(self.judgement.findings, self.quotes, self.contradicted, strict=True):
+            record = finding.as_dict()
+            if contradicted:
+                record["contradicts"] = contradicted.as_dict(quoted=quoted)
+            findings.append({**record, "quote": quote} if quoted else record)
         return {
             "id": self.id,
             "verdict": self.judgement.verdict.value,
@@ -260,7 +288,10 @@ def _screen_sources(
             progress("screening", done, total)
             relevant = survey.of([version.version_id for version in versions]) if survey else None
             for name, version, judgement in zip(names, versions, screening.judge(versions, relevant), strict=True):
-                yield _screened_document(name, version, judgement, screening)
+                contradicted = tuple(
+                    first_pass.contradicted(finding.counterstatement) for finding in judgement.findings
+                )
+                yield _screened_document(name, version, judgement, screening, contradicted)
             done += len(names)
         progress("screening", total, total)
 
@@ -272,7 +303,13 @@ class _Name(NamedTuple):
     file: str
 
 
-def _screened_document(name: _Name, version: Version, judgement: Judgement, screening: Screening) -> ScreenedDocument:
+def _screened_document(
+    name: _Name,
+    version: Version,
+    judgement: Judgement,
+    screening: Screening,
+    contradicted: tuple[ContradictedText | None, ...],
+) -> ScreenedDocument:
     """Return a judgement with the line and the text at the place of each finding."""
     spans = [finding.span for finding in judgement.findings]
     lines = tuple(version.text.count("\n", 0, span.start) + 1 if span else 0 for span in spans)
@@ -281,7 +318,7 @@ def _screened_document(name: _Name, version: Version, judgement: Judgement, scre
         _quote(version.text, finding.span) or _quote(version.hidden, place)
         for finding, place in zip(judgement.findings, hidden, strict=True)
     )
-    return ScreenedDocument(name.id, judgement, name.file, version.stamp, lines, quotes)
+    return ScreenedDocument(name.id, judgement, name.file, version.stamp, lines, quotes, contradicted)
 
 
 def _quote(text: str, span: Span | None) -> str:
@@ -320,6 +357,7 @@ class _FirstPass:
         self._placed: list[PlacedChunk] = []  # with the texts and vectors of those that are only referred to
         self._reference_texts: list[str] = []
         self._reference_vectors: list[NDArray[np.float32]] = []
+        self._references: dict[str, Version] = {}  # by document
 
     @property
     def has_references(self) -> bool:
@@ -330,12 +368,19 @@ class _FirstPass:
         """Keep what trusted documents state; they are compared with, and not judged."""
         if not self._compares_statements:
             return
+        self._references |= {version.doc_id: version for version in versions}
         chunks = [(version, chunk) for version in versions for chunk in version.chunks]
         if chunks:
             self._placed += [PlacedChunk.of(version, chunk) for version, chunk in chunks]
             texts = [chunk.text for _, chunk in chunks]
             self._reference_texts += texts
             self._reference_vectors.append(self._models.embedder.embed(texts))
+
+    def contradicted(self, counterstatement: Counterstatement | None) -> ContradictedText | None:
+        """Return the sentence that a finding contradicts; None: of none of the documents to compare with."""
+        if counterstatement is None or (version := self._references.get(counterstatement.doc_id)) is None:
+            return None
+        return ContradictedText(version.stamp.uri, _quote(version.text, counterstatement.span))
 
     def add(self, versions: Sequence[Version], names: list[_Name], *, measure: bool) -> None:
         """Write a batch, measure its versions, and embed their chunks where a check needs the vectors."""
