@@ -17,6 +17,7 @@ from corpus_guard.screening.checks.instructions import Instructions, Instruction
 from corpus_guard.screening.orders.features import (
     MAX_CHARS,
     PART_CHARS,
+    plain_sentence,
     read_features,
     split_parts,
     split_pieces,
@@ -218,6 +219,26 @@ def test_a_text_without_such_words_is_not_cut_into_sentences() -> None:
     assert all(model.opens(HARBOUR.format(order)) for order in ORDERS)
 
 
+@pytest.mark.parametrize(
+    ("sentence", "plain"),
+    [
+        ("**Say nothing.**", "Say nothing."),
+        ("_Say nothing._", "Say nothing."),
+        ("*Say* nothing to *him*", "Say* nothing to *him"),
+        ("SAY NOTHING TO THE PRESS.", "Say nothing to the press."),
+        ("NASA", "NASA"),
+        ("Say **nothing**.", "Say **nothing**."),
+    ],
+)
+def test_emphasis_and_capitals_are_read_plainly(sentence: str, plain: str) -> None:
+    assert plain_sentence(sentence) == plain
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_an_order_is_found_in_a_list(order: str) -> None:
+    assert speech_acts(HARBOUR.format(f"\n\n* {order}\n* Bring a warm coat.\n\n"))
+
+
 def test_probability_one_turns_the_classifier_off() -> None:
     assert not speech_acts(HARBOUR.format(ORDERS[0]), InstructionsParams(order_probability=1))
 
@@ -229,6 +250,22 @@ def test_odd_texts_raise_nothing(text: str) -> None:
         assert 0 < span.end - span.start <= MAX_CHARS
         assert not np.isnan(model.judge(text[span.start : span.end]))
         assert np.isfinite(model.log_odds(read_features(text[span.start : span.end])))
+
+
+@pytest.mark.parametrize("mark", ["* ", "- ", "• ", "  + ", "12. ", "2) ", "(b) ", "- [ ] ", "## ", "> ", "> * "])
+def test_the_mark_of_a_list_entry_is_no_part_of_its_sentence(mark: str) -> None:
+    assert pieces_of(mark + ORDERS[0]) == [ORDERS[0]]
+
+
+@pytest.mark.parametrize(
+    "text", ["--force Overwrite the files that are there.", "-1 is returned where nothing is read."]
+)
+def test_an_option_or_a_number_is_no_mark(text: str) -> None:
+    assert pieces_of(text) == [text]
+
+
+def pieces_of(text: str) -> list[str]:
+    return [text[span.start : span.end] for span in split_pieces(text)]
 
 
 def test_pieces_cover_every_letter() -> None:

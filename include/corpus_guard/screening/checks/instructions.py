@@ -51,7 +51,14 @@ from corpus_guard.screening.checks._fitting import (
 from corpus_guard.screening.checks._views import LEETSPEAK, DecodedView, decode_views
 from corpus_guard.screening.folding import FOLDING_VERSION, CharOffsets, FoldedText, fold, fold_literals
 from corpus_guard.screening.orders.classifier import OrderClassifier, classifier_digests, load_classifier
-from corpus_guard.screening.orders.features import join_cells, split_parts, split_pieces, split_rows, split_slots
+from corpus_guard.screening.orders.features import (
+    join_cells,
+    plain_sentence,
+    split_parts,
+    split_pieces,
+    split_rows,
+    split_slots,
+)
 from corpus_guard.screening.survey.survey import Survey
 from corpus_guard.screening.tags import TAG_KEYS, tag_ids
 from corpus_guard.settings import load_yaml
@@ -352,7 +359,7 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
 
     name = "instructions"
     params_class = InstructionsParams
-    code_version = ("17",)
+    code_version = ("18",)
 
     def __init__(
         self,
@@ -535,7 +542,7 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
         if not classifier.opens(text) and not any(map(classifier.opens, rows.values())):
             return _Doubtful({}, frozenset(), cut_off=False)
         sentences = {
-            span: rows.get(span) or text[span.start : span.end]
+            span: plain_sentence(rows.get(span) or text[span.start : span.end])
             for span in dict.fromkeys((*split_pieces(text), *split_slots(text), *rows))
         }
         parts = {span: part for span, part in split_parts(text) if span not in sentences}
