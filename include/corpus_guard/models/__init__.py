@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -114,8 +114,11 @@ class Models:
         """The reader of contradictions, whatever models are configured; torch is imported when it first reads."""
         from corpus_guard.models.contradiction_reader import ContradictionReader
 
+        # No lambda: what was not loaded yet is pickled for a process of its own.
         return ContradictionReader(
-            builtin_embedder, lambda: self.pair_encoder_weights, lambda: builtin_language_model(self._settings)
+            builtin_embedder,
+            partial(getattr, self, "pair_encoder_weights"),
+            partial(builtin_language_model, self._settings),
         )
 
     def contradiction_judge(self, model: str, most: int, cache: AnswerCache | None = None) -> ContradictionJudge:
