@@ -427,6 +427,14 @@ def _is_postgresql(url: str) -> bool:
     return url.partition(":")[0].partition("+")[0] == "postgresql"
 
 
+def is_open_to_others(secret: os.stat_result) -> bool:
+    """Return whether others can read or change the file of a secret.
+
+    A secret that Kubernetes mounts belongs to root, and the pod's group may read it: there is no other way to.
+    """
+    return bool(secret.st_mode & (0o077 if secret.st_uid == os.geteuid() else 0o037))
+
+
 def _with_driver(url: str) -> str:
     """Return the URL of a database with its driver named: SQLAlchemy's own choice for PostgreSQL need not be installed."""
     scheme, colon, rest = url.partition(":")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import timedelta
 from pathlib import Path
 
@@ -129,6 +130,17 @@ def test_the_key_is_made_once_and_is_nobody_elses(tmp_path: Path) -> None:
     file.chmod(0o640)
     with pytest.raises(SettingsError, match=r"questions\.key has mode 640, so others can read it .*; run chmod 600"):
         question_key(tmp_path / "keys")
+
+
+def test_a_key_that_a_cluster_mounts_for_the_group_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    key = question_key(tmp_path)
+    (tmp_path / "questions.key").chmod(0o440)
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)  # the file is another's, as a mounted secret is
+
+    assert question_key(tmp_path) == key
+    (tmp_path / "questions.key").chmod(0o444)
+    with pytest.raises(SettingsError, match="chmod 600"):
+        question_key(tmp_path)
 
 
 def test_what_became_of_a_retrieval_is_recorded(ledger: Ledger) -> None:

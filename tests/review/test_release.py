@@ -19,6 +19,7 @@ from corpus_guard.errors import Stale
 from corpus_guard.ledger.tables import decisions, publications, versions
 from corpus_guard.review import release as applying
 from corpus_guard.review import serving
+from corpus_guard.review.decisions import Choice
 from corpus_guard.review.evidence import load_evidence
 from corpus_guard.review.queue import QueueItem, load_page
 from corpus_guard.review.release import count_pending_decisions
@@ -72,25 +73,13 @@ def test_half_an_approval_publishes_nothing_and_the_second_does(deployment: Work
     assert holds.holds, holds.as_dict()
 
 
-def test_what_was_undone_is_not_applied(deployment: Workspace, item: QueueItem) -> None:
+@pytest.mark.parametrize("choices", [("release",), ("release", "reject")])
+def test_what_was_undone_is_not_applied(deployment: Workspace, item: QueueItem, choices: tuple[Choice, ...]) -> None:
+    """Nor is an older release that an undone rejection had replaced."""
     with deployment.guard() as guard:
-        (made,) = decided(guard.ledger, item.version_id)
+        for choice in choices:
+            (made,) = decided(guard.ledger, item.version_id, choice)
         undo_decision(guard.ledger, made.decision_id, reviewer=MO, reason="wrong one")
-        result = guard.apply_decisions("d1")
-        holds = guard.verify()
-
-    assert (result["released"], result["rejected"]) == (0, 0)
-    assert (served(deployment), state(deployment, item)) == ({"good.md"}, "quarantined")
-    assert holds.holds, holds.as_dict()
-
-
-def test_undoing_a_rejection_does_not_publish_what_was_released_before_it(
-    deployment: Workspace, item: QueueItem
-) -> None:
-    with deployment.guard() as guard:
-        decided(guard.ledger, item.version_id)
-        (rejection,) = decided(guard.ledger, item.version_id, "reject")
-        undo_decision(guard.ledger, rejection.decision_id, reviewer=MO, reason="wrong one")
         result = guard.apply_decisions("d1")
         holds = guard.verify()
 

@@ -18,7 +18,7 @@ from reviewing import FIRST_RUN, Reviewing, a_finding, deciding, judge_runs
 from corpus_guard.domain import Severity, Span, TrustLevel, Verdict
 from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
-from corpus_guard.ledger.tables import blocked, documents, events, purges, versions
+from corpus_guard.ledger.tables import blocked, decisions, documents, events, purges, versions
 from corpus_guard.review.decisions import MAX_ITEMS
 from corpus_guard.screening.checks.instructions import Instructions
 from material import a_version
@@ -220,6 +220,20 @@ def test_undoing_brings_the_item_back_once(reviewing: Reviewing) -> None:
         assert client.post(path, json={"reason": "again"}).status_code == 409
         assert client.post(f"/api/v1/decisions/{'0' * 32}/undo", json={"reason": "what"}).status_code == 404
     assert reviewing.item(item.version_id).pending is None
+
+
+def test_the_history_offers_to_undo_a_rejection_that_took_effect_and_no_such_release(reviewing: Reviewing) -> None:
+    offered = {}
+    with reviewing.client() as client:
+        for choice in ("reject", "release"):
+            item = reviewing.wait(f"{choice}.md")
+            (made,) = told(client.post("/api/v1/decisions", json=deciding(item, choice)))["decisions"]
+            with reviewing.ledger.write() as connection:
+                connection.execute(decisions.update().values(applied_at=now()))
+            page = client.get("/history").text
+            assert "took effect" in page
+            offered[choice] = f"decisions/{made['decision_id']}/undo" in page
+    assert offered == {"reject": True, "release": False}
 
 
 def test_a_rule_is_muted_by_two_and_lifted_by_one(reviewing: Reviewing) -> None:

@@ -458,24 +458,26 @@ def _contradicts(statement: Statement, other: Statement, jaccard: float) -> bool
     )
 
 
+def _supposed_spans(statement: Statement) -> list[tuple[int, int]]:
+    return [match.span() for match in _SUPPOSED.finditer(statement.text)]
+
+
+def _is_within_any(place: int, spans: Sequence[tuple[int, int]]) -> bool:
+    return any(start <= place < end for start, end in spans)
+
+
 def _supposed_words(statement: Statement) -> frozenset[str]:
     """Return the words of the conditions under which a statement holds."""
-    spans = [match.span() for match in _SUPPOSED.finditer(statement.text)]
-    return statement.condition | {
-        word for place, word in statement.stems if any(start <= place < end for start, end in spans)
-    }
+    spans = _supposed_spans(statement)
+    return statement.condition | {word for place, word in statement.stems if _is_within_any(place, spans)}
 
 
 def _clauses(statement: Statement) -> Iterator[set[str]]:
     """Yield the words of each clause that is not supposed ("if the lid is open")."""
-    supposed = [match.span() for match in _SUPPOSED.finditer(statement.text)]
+    supposed = _supposed_spans(statement)
     cuts = [0, *(match.start() for match in _NEXT_CLAUSE.finditer(statement.text)), len(statement.text)]
     for start, end in pairwise(cuts):
-        yield {
-            word
-            for place, word in statement.stems
-            if start <= place < end and not any(first <= place < last for first, last in supposed)
-        }
+        yield {word for place, word in statement.stems if start <= place < end and not _is_within_any(place, supposed)}
 
 
 def _differ_in_subject(statement: Statement, other: Statement, value: Value | None, rival: Value | None) -> bool:

@@ -36,10 +36,11 @@ _NEGATION: Final = re.compile(
     rf"|\w+n't|fails? to|failed to|lacks?|(?:{'|'.join(OPPOSITES)}))(?![\w-])",
     re.IGNORECASE,
 )
-_TIMES: Final = (
+_BOUND: Final = (
     "they|it|you|we|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty(?:-?\\w+)?|first|second|third|next|last|end"
     "|age|year|month|week|day|hour|morning|evening|noon|midnight|night|dawn|dusk|sunrise|sunset|spring|summer|autumn|winter"
 )
+"""Words that begin a time, or a clause that tells of one: "before ten", "before they are called"."""
 # What looks like a negation and bounds, lists or numbers something instead.
 _NO_NEGATION: Final = re.compile(
     r"\b(?:no|not) (?:more|less|fewer|later|earlier|longer than|only|least|just|matter|doubt)\b|\bwhether or not\b|\bif not\b"
@@ -47,7 +48,7 @@ _NO_NEGATION: Final = re.compile(
     # before the start" says the opposite of "must be open before the start".
     r"|\b(?:not|cannot|\w+n't) (?:\w+ ){1,3}(?:until|till) (?=\w)"
     r"|(?<!\bmust )(?<!\bshall )(?<!\bshould )(?<!\bmay )\b(?:not|cannot|(?!mustn|shouldn)\w+n't) (?:\w+ ){1,3}before (?=\w)"
-    rf"|\b(?:(?:must|shall|should|may) not|(?:must|should)n't) (?:\w+ ){{1,3}}before (?=(?:the )?(?:\d|(?-i:[A-Z])|(?:{_TIMES})\b))"
+    rf"|\b(?:(?:must|shall|should|may) not|(?:must|should)n't) (?:\w+ ){{1,3}}before (?=(?:the )?(?:\d|(?-i:[A-Z])|(?:{_BOUND})\b))"
     r"|\bno wonder\b|\bnot (?:to )?exceed(?:ing)?\b|\bno\. ?\d|\bwithout (?:doubt|question)\b|\bwhy not\b",
     re.IGNORECASE,
 )

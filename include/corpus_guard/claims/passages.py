@@ -37,9 +37,8 @@ SHORT_SENTENCE: Final = 3  # words, up to which one in common is enough
 COMMON_SHARE: Final = 0.35  # of the weight of the sentence that says less, 0..1
 SHARE_OF_CODE: Final = (0.0, 0.9, 0.5)  # of the sentence that says less, where none, one or both of them are code
 LEAST_JACCARD: Final = (0.3, 0.2, 0.0)  # of the weight of both, where none, one or both may hold a value or a negation
-MAX_SENTENCES: Final = (
-    512  # with letters or digits, read of a passage: a chunk has some ten, and never more than tokens
-)
+MAX_SENTENCES: Final = 512
+"""Sentences with letters or digits that are read of a passage: a chunk has some ten, and never more than tokens."""
 MAX_KNOWN_WORDS: Final = 200_000
 _WORD: Final = re.compile(r"[^\W_]+|\x1f+")
 _TOKEN: Final = re.compile(r"[^\W\d_][\w'-]*")

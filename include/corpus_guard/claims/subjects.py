@@ -8,8 +8,8 @@
    station of the dam", "the second runway", "the children's choir".
 4. So is a variant of what the other text names, "Solvane E" beside "Solvane D", and what holds for something else, a
    charge "for gas" where no gas is mentioned.
-5. What "its speed" belongs to is told before it; it is another thing where the other statement names the owner, and either
-   text has a word of an owner that the other lacks.
+5. The owner of "its speed" is told before it. It is not the owner that the other statement names where each text has a word of
+   its owner that the other text lacks.
 6. "It", "she" and "the population" are two subjects where they stand for two names, each of which the other text lacks.
 
 A statement that breaks none of these rules may still be about another thing: words in common are weighed in

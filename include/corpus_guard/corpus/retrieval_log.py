@@ -27,7 +27,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -39,9 +39,7 @@ from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.queries import insert_missing, select_in_batches
 from corpus_guard.ledger.states import QueryOrigin, RetrievalOrigin
 from corpus_guard.ledger.tables import queries, retrievals, retrieved_chunks
-
-if TYPE_CHECKING:
-    from corpus_guard.settings import Settings
+from corpus_guard.settings import Settings, is_open_to_others
 
 MAX_QUERY_CHARS = 2_000
 MAX_ANSWER_CHARS = 8_000
@@ -102,9 +100,10 @@ def question_key(folder: Path) -> bytes:
             pass
         finally:
             draft.unlink()
-    if (mode := path.stat().st_mode) & 0o077:
+    if is_open_to_others(status := path.stat()):
         raise SettingsError(
-            f"key {path} has mode {mode & 0o777:o}, so others can read it and test which questions were asked; run chmod 600 {path}"
+            f"key {path} has mode {status.st_mode & 0o777:o}, so others can read it and test which questions were asked; "
+            f"run chmod 600 {path}"
         )
     return bytes.fromhex(path.read_text(encoding="ascii"))
 

@@ -1,7 +1,7 @@
 """Private keys on disk.
 
 Rules
-    * only the owner can read a private key; one that others can read is refused;
+    * only the owner can read a private key, or the group of a mounted one; one that others can read is refused;
     * a file is replaced atomically, and is on disk when the call returns.
 """
 
@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from corpus_guard.errors import SettingsError
+from corpus_guard.settings import is_open_to_others
 
 
 def write_private_key(file: Path, private: Ed25519PrivateKey) -> None:
@@ -38,9 +39,7 @@ def read_private_key(file: Path) -> Ed25519PrivateKey:
         raise SettingsError(
             f"private key {file}: {error.strerror}; restore it from a backup, or rotate to a new one"
         ) from error
-    # A secret that Kubernetes mounts belongs to root, and the pod's group may read it: there is no other way to.
-    unsafe = 0o077 if status.st_uid == os.geteuid() else 0o037
-    if status.st_mode & unsafe:
+    if is_open_to_others(status):
         raise SettingsError(
             f"private key {file} has mode {status.st_mode & 0o777:o}, so others can read it; run chmod 600, and rotate "
             "the key if somebody may have read it"

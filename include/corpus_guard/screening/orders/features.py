@@ -65,6 +65,7 @@ _OTHER_SLOT: Final = re.compile(r"[\"']\s*\)|^[A-Za-z][\w-]{1,24}:", re.MULTILIN
 _ROW: Final = re.compile(r"^[ \t]*\|[^\n]+|^[^|\n]+(?:\|[^|\n]*){2,}", re.MULTILINE)
 _CELL: Final = re.compile(r"[^|]+")
 _MARK: Final = re.compile(r"(?:[-*+•>#|\s]+|\d{1,3}[.)]\s+)+")
+"""Marks in front of a line, also without a space behind them."""
 _SPACED_MARK: Final = re.compile(r"\s*(?:(?:[-*+•–·>#|]+|\[[ xX]\]|\(?(?:\d{1,3}|[A-Za-z])[.)])\s+)*")
 """Marks of list entries, tasks, headings, quotations and comments; "--force" is none."""
 _EMPHASISED: Final = re.compile(r"([*_]{1,3})(?=\S)(.*\S)\1", re.DOTALL)
