@@ -203,12 +203,7 @@ def request_publication(
 
 
 def _distinct(chunks: Iterable[Chunk]) -> list[Chunk]:
-    """Return the first chunk of each text: a document that repeats itself answers nothing twice.
-
-    Hundreds of equal vectors hide the others: a search through the graph of neighbours, which has room for 32 links of a
-    record, does not get past them (chromadb 1.5.9: beside 400 equal ones up to 14 of 14 others are not found, beside 400
-    nearly equal ones at most 1).
-    """
+    """Return the first chunk of each text: a document that repeats itself answers nothing twice."""
     first: dict[str, Chunk] = {}
     for chunk in chunks:
         first.setdefault(chunk.text, chunk)

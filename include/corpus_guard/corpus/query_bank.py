@@ -27,7 +27,6 @@ from corpus_guard.batches.storage import parquet_bytes
 from corpus_guard.batches.tables import vectors_from_table, vectors_to_table
 from corpus_guard.corpus import heading_questions, retrieval_log
 from corpus_guard.corpus.heading_questions import TrustedVersion
-from corpus_guard.corpus.vectors import compute_vectors
 from corpus_guard.domain import digest, sha256_text
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.states import QueryOrigin
@@ -149,9 +148,9 @@ def _load_vectors(storage: Storage, models: Models, questions: Sequence[str]) ->
     name = f"{FOLDER}/vectors-{digest('query-bank/v2', [str(models.embedder_weights)])[:32]}.parquet"
     stored = vectors_from_table(storage.read_table(name)) if storage.exists(name) and storage.has_table(name) else {}
     by_key = {_key(question): question for question in questions}
-    missing = [(key, question) for key, question in by_key.items() if key not in stored]
+    missing = {key: question for key, question in by_key.items() if key not in stored}
     if missing:
-        stored |= vectors_from_table(compute_vectors(models, missing))
+        stored |= zip(missing, models.embedder.embed(list(missing.values())), strict=True)
     vectors = np.stack([stored[key] for key in by_key])
     if missing:
         storage.write(name, parquet_bytes(vectors_to_table(list(by_key), vectors, str(models.embedder_weights))))

@@ -1,10 +1,18 @@
-"""Vectors of chunks, stored in Parquet beside the texts: a collection can be rebuilt without a model."""
+"""Vectors of chunks, stored in Parquet beside the texts: a collection can be rebuilt without a model.
+
+Rules
+    * no two chunks have the same vector: each is moved a little in a direction that its id chooses. Hundreds of
+      equal ones, as a footer on each page makes them, hide others from a search through a graph of neighbours.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from hashlib import shake_256
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
 
 from corpus_guard.batches import Storage
 from corpus_guard.batches.logged_files import hash_files
@@ -16,6 +24,7 @@ from corpus_guard.models import Models
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from numpy.typing import NDArray
 
     from corpus_guard.domain import Version
     from corpus_guard.ledger import Ledger
@@ -23,6 +32,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 CHUNKS_PER_BATCH = 2_048  # enough to sort by length, few enough for constant memory
+DISPLACEMENT: Final = 0.005
+"""Length by which the unit vector of a chunk is moved: less than bfloat16 changes it (cosine 0.99999), and equal texts are
+farther apart than `reach.DISTANCE_TOLERANCE`."""
 
 
 def embed_chunks(
@@ -76,8 +88,6 @@ def vectors_name(models: Models, folder: str, chunks: Sequence[tuple[str, str]])
 
 def compute_vectors(models: Models, chunks: Sequence[tuple[str, str]], progress: Progress = no_progress) -> pa.Table:
     """Embed (chunk id, text) pairs, one or more; return a table with one row per chunk."""
-    import numpy as np
-
     progress("loading the embedder", 0, len(chunks))
     embedder, done = models.embedder, 0
 
@@ -91,4 +101,18 @@ def compute_vectors(models: Models, chunks: Sequence[tuple[str, str]], progress:
         vectors = [embedder.embed([text for _, text in batch]) for batch in in_batches(chunks, CHUNKS_PER_BATCH)]
     finally:
         embedder.on_batch = None
-    return vectors_to_table([chunk_id for chunk_id, _ in chunks], np.concatenate(vectors), embedder.digest)
+    chunk_ids = [chunk_id for chunk_id, _ in chunks]
+    return vectors_to_table(chunk_ids, set_apart(np.concatenate(vectors), chunk_ids), embedder.digest)
+
+
+def set_apart(vectors: NDArray[np.float32], chunk_ids: Sequence[str]) -> NDArray[np.float32]:
+    """Return unit vectors (chunks × dimensions), each moved by `DISPLACEMENT` in the direction that its chunk's id chooses."""
+    dimensions = vectors.shape[1]
+    bytes_of_ids = b"".join(shake_256(chunk_id.encode()).digest(dimensions) for chunk_id in chunk_ids)
+    directions = np.frombuffer(bytes_of_ids, np.uint8).reshape(-1, dimensions).astype(np.float32) - np.float32(127.5)
+    return _unit(vectors + np.float32(DISPLACEMENT) * _unit(directions))
+
+
+def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    lengths: NDArray[np.float32] = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors / lengths

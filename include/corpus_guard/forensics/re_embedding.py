@@ -21,7 +21,7 @@ from corpus_guard.batches.logged_files import hash_files, log_files
 from corpus_guard.batches.reading import read_checked_versions, read_vectors
 from corpus_guard.batches.tables import SERVED_COLUMNS, in_batches
 from corpus_guard.corpus import outbox
-from corpus_guard.corpus.vectors import compute_vectors, vectors_name
+from corpus_guard.corpus.vectors import compute_vectors, set_apart, vectors_name
 from corpus_guard.domain import JsonRecord, digest
 from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
@@ -96,7 +96,7 @@ def _replace(
     texts = {chunk.chunk_id: chunk.text for version in stored for chunk in version.chunks}
     published = read_vectors(storage, vectors)
     chunks = [(row.chunk_id, texts[row.chunk_id]) for row in rows]
-    computed = models.embedder.embed([text for _, text in chunks])
+    computed = set_apart(models.embedder.embed([text for _, text in chunks]), [chunk_id for chunk_id, _ in chunks])
     wrong = [
         (chunk_id, text)
         for (chunk_id, text), vector in zip(chunks, computed, strict=True)

@@ -1,0 +1,60 @@
+"""Vectors of chunks: equal texts do not hide others from a search."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+
+import numpy as np
+
+from corpus_guard.corpus import reach
+from corpus_guard.corpus.store import ChunkRecord, Store
+from corpus_guard.corpus.vectors import set_apart
+from corpus_guard.domain import TrustLevel
+from material import a_record
+
+MODEL = "hashed-texts"
+
+
+def test_a_footer_of_each_page_hides_few_pages(store: Store) -> None:
+    """Where they are equal 52 to 200 of the 200 pages are not found, and 0 to 4 where they are set apart (eight trials each)."""
+    name = store.collection_name(TrustLevel.OPEN)
+    footer = a_record("All rights reserved.")
+    footers = [replace(footer, chunk_id=_id(f"footer {page}")) for page in range(1_000)]
+    pages = [a_record(f"page {page}") for page in range(200)]
+    records = _set_apart([[*footers, *pages][at] for at in np.random.default_rng(0).permutation(1_200)])
+
+    for start in range(0, len(records), 100):
+        store.upsert(name, records[start : start + 100], MODEL)
+
+    assert len(reach.unreachable_records(store, name, records)) <= 10
+
+
+def test_vectors_are_moved_less_than_a_number_format_moves_them() -> None:
+    vectors = np.stack([a_record(f"page {page}").vector for page in range(50)])
+    ids = [_id(f"chunk {page}") for page in range(50)]
+
+    moved = set_apart(vectors, ids)
+
+    assert moved.dtype == np.float32
+    assert (moved * vectors).sum(axis=1).min() > 0.99998
+    assert np.allclose(np.linalg.norm(moved, axis=1), 1, atol=1e-6)
+    assert np.array_equal(moved[7:9], set_apart(vectors[7:9], ids[7:9])), "it does not depend on the batch"
+
+
+def test_equal_texts_are_farther_apart_than_equal_vectors() -> None:
+    same = np.full((50, 384), 384**-0.5, np.float32)
+
+    moved = set_apart(same, [_id(f"chunk {page}") for page in range(50)])
+
+    distances = 1 - moved @ moved.T
+    assert distances[~np.eye(50, dtype=bool)].min() > reach.DISTANCE_TOLERANCE
+
+
+def _set_apart(records: list[ChunkRecord]) -> list[ChunkRecord]:
+    vectors = set_apart(np.stack([record.vector for record in records]), [record.chunk_id for record in records])
+    return [replace(record, vector=vector) for record, vector in zip(records, vectors, strict=True)]
+
+
+def _id(name: str) -> str:
+    return hashlib.sha256(name.encode()).hexdigest()[:32]
