@@ -270,6 +270,27 @@ def test_near_duplicates_and_one_authors_items_stand_together(ledger: Ledger) ->
     assert load_page(ledger, QueueFilter(campaign=by_uri["o1.md"])).total == 3
 
 
+def test_items_that_state_the_same_stand_together(ledger: Ledger) -> None:
+    """Though no two share their words: the first two arrive in one run, the third later."""
+    texts = (
+        "Gate 4 closes at noon.",
+        "From twelve o'clock on nobody passes the fourth gate.",
+        "Noon is when gate 4 shuts.",
+    )
+    group = [a_version(f"g{number}.md", (text,)) for number, text in enumerate(texts)]
+    stranger = a_version("s.md", ("Nobody else writes like this about ropes, knots and the weather.",))
+    groups = {version.version_id: {other.doc_id for other in group if other is not version} for version in group}
+
+    for part in ([*group[:2], stranger], group[2:]):
+        with ledger.write() as connection:
+            pairs = [(version, judged(version, Verdict.QUARANTINE)) for version in part]
+            publishing.record(connection, "run-1", "batch.parquet", pairs, collection=str, vectors="", model="")
+            campaigns.assign_campaigns(connection, [measure_signals(version) for version in part], groups)
+
+    by_uri = {item.uri: item.campaign for item in load_page(ledger).items}
+    assert by_uri["g0.md"] == by_uri["g1.md"] == by_uri["g2.md"] != by_uri["s.md"]
+
+
 # Health
 
 

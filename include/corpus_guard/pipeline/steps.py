@@ -65,6 +65,7 @@ from corpus_guard.review.reopening import (
     CompletedGroup,
     LateContradiction,
     completed_groups,
+    groups_of_waiting,
     late_contradictions,
     reopen,
 )
@@ -340,7 +341,7 @@ def publish(ledger: Ledger, storage: Storage, store: Store, run_id: str, shard: 
         judgement.version_id: judgement for judgement in judgements_from_table(storage.read_table(shard["judgements"]))
     }
     measured = list(signals_from_table(storage.read_table(f"{shard['batch']}/signals.parquet")))
-
+    groups = groups_of_waiting(by_id.values(), _read_survey(storage, run_id, shard).semantics.agreements)
     judged = [(version, by_id[version.version_id]) for version in _versions(storage, shard)]
     files = [f"{shard['batch']}/{name}.parquet" for name in ("versions", "signals")]
     hashes = hash_files(storage, [*files, *filter(None, (shard["vectors"], shard["judgements"]))])
@@ -356,7 +357,7 @@ def publish(ledger: Ledger, storage: Storage, store: Store, run_id: str, shard: 
             model=shard["model"],
         )
         record_signals(connection, measured)
-        assign_campaigns(connection, measured)
+        assign_campaigns(connection, measured, groups)
     published, retired = outbox.drain(ledger, storage, store, run_id)
     return Shard(**shard, published=published, retired=retired)
 

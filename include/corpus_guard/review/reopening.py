@@ -144,16 +144,24 @@ def completed_groups(
     """
     groups = []
     for judgement in judgements:
-        scores = [
-            finding.score
-            for finding in policy.weighed(judgement.findings)
-            if finding.check == _CHECK and finding.severity.rank >= Severity.MEDIUM.rank
-        ]
-        if scores:
+        if scores := _scores_of_groups(policy.weighed(judgement.findings)):
             served = dict.fromkeys(doc for group in agreements.get(judgement.version_id, ()) for doc in group.served)
             if served:
                 groups.append(CompletedGroup(judgement.version_id, tuple(served), max(scores)))
     return groups
+
+
+def groups_of_waiting(
+    judgements: Iterable[Judgement], agreements: Mapping[str, Sequence[Agreement]]
+) -> dict[str, set[str]]:
+    """Return the ids of the documents that state the same as a version that waits because of them, by its id."""
+    return {
+        judgement.version_id: {
+            doc_id for group in agreements.get(judgement.version_id, ()) for doc_id in (*group.others, *group.served)
+        }
+        for judgement in judgements
+        if judgement.verdict is not Verdict.ACCEPT and _scores_of_groups(judgement.findings)
+    }
 
 
 def reopen(
@@ -229,6 +237,14 @@ def reopen(
         )
         count += 1
     return count
+
+
+def _scores_of_groups(found: Iterable[Finding]) -> list[float]:
+    return [
+        finding.score
+        for finding in found
+        if finding.check == _CHECK and finding.severity.rank >= Severity.MEDIUM.rank and not finding.muted
+    ]
 
 
 def _reopenable(connection: sa.Connection, doc_ids: Iterable[str]) -> list[Row]:
