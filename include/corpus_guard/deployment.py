@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from corpus_guard.pipeline.incident_healing import IncidentHealing
     from corpus_guard.pipeline.reparsing import ReparsingResult
     from corpus_guard.pipeline.rescreen import RescreenResult
+    from corpus_guard.pipeline.retiring import RetiredSource
     from corpus_guard.pipeline.steps import RefreshResult
     from corpus_guard.proof.sealing import Seal
     from corpus_guard.proof.verify.verification import Verification
@@ -349,6 +350,23 @@ class Deployment:
         self._begin(run_id)
         self._rebuild_lost(run_id, [*batches_of_decisions(self.ledger), *batches_of_outbox(self.ledger)])
         return restore(self.ledger, self.storage, self.store, self.models, self.screening, self.settings, run_id)
+
+    def retire_source(self, source: str, run_id: str, *, by: str, reason: str) -> RetiredSource:
+        """Stop serving a source that is no longer declared, and seal. See `corpus_guard.pipeline.retiring.retire_source`."""
+        from corpus_guard.pipeline.retiring import retire_source
+
+        self._begin(run_id)
+        return retire_source(
+            self.ledger,
+            self.storage,
+            self.store,
+            self.settings,
+            run_id,
+            source,
+            policy_digest=self.screening.digest,
+            by=by,
+            reason=reason,
+        )
 
     def ask_again(self, trace_ids: Sequence[str], run_id: str, after: Purpose) -> dict[str, bool]:
         """Ask the questions of traces again, record the answers, and return whether each is still the reported one.

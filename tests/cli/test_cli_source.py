@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from corpus_guard.review.queue import load_page
+from deciding import decided
 from deploying import BAD, TICKETS, Workspace
 
 Run = Callable[..., tuple[int, str, str]]
@@ -78,8 +80,8 @@ def test_a_source_that_is_no_longer_declared_is_named_with_what_to_do(deployment
 
     for command in (("source", "list"), ("status",), ("refresh",)):
         assert (
-            "pages is not in sources.yaml, and 1 document of it is still served. Declare it again, or erase them: "
-            "guard purge --source pages\n" in run(*command)[1]
+            "pages is not in sources.yaml, and 1 document of it is still served. Declare it again, or stop serving them: "
+            "guard source retire pages\n" in run(*command)[1]
         )
 
 
@@ -242,3 +244,75 @@ def test_a_source_that_cannot_be_listed_is_not_added_unless_asked_by_its_unsafe_
 
     assert "unsafe: source later is declared without a preview" in caplog.text
     assert "name: later" in deployment.settings.sources_file.read_text()
+
+
+# --- a source that is no longer declared ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def abandoned(deployment: Workspace) -> Workspace:
+    """A source with a served, a released and a waiting document, that nobody declares any more."""
+    deployment.page("good.md")
+    deployment.page("released.md", BAD.replace("{title}", "released"))
+    deployment.page("waiting.md", BAD.replace("{title}", "waiting"))
+    with deployment.guard() as guard:
+        guard.refresh("r1")
+        (item,) = (item for item in load_page(guard.ledger).items if item.uri == "released.md")
+        decided(guard.ledger, item.version_id)
+        guard.apply_decisions("apply")
+    deployment.settings.sources_file.write_text("sources: []")
+    return deployment
+
+
+def test_a_source_is_retired_and_comes_back_when_it_is_declared(abandoned: Workspace, run: Run) -> None:
+    before = abandoned.served()
+    code, shown, _ = run("source", "retire", "pages", "--json")
+    assert (code, json.loads(shown)["documents"]) == (
+        0,
+        [{"document": name, "served": name != "waiting.md"} for name in ("good.md", "released.md", "waiting.md")],
+    )
+    assert abandoned.served() == before
+
+    code, shown, _ = run("source", "retire", "pages", "--by", "ada", "--reason", "moved", "--yes", "--json")
+
+    assert (code, json.loads(shown)["documents"]) == (0, 3)
+    assert abandoned.served() == []
+    with abandoned.guard() as guard:
+        assert guard.verify().holds
+        assert load_page(guard.ledger).total == 0
+    assert run("source", "retire", "pages", "--by", "ada", "--reason", "again", "--yes", "--json")[0] == 0
+
+    abandoned.sources()
+    abandoned.refresh("r2")
+
+    assert abandoned.served() == before
+    assert abandoned.states() == {"good.md": "accepted", "released.md": "released", "waiting.md": "quarantined"}
+    with abandoned.guard() as guard:
+        assert guard.verify().holds
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (("elsewhere", "--reason", "moved"), "source elsewhere is not in the ledger"),
+        (("pages", "--reason", " "), "needs a person and a reason"),
+    ],
+)
+def test_nothing_is_retired_by_mistake(abandoned: Workspace, run: Run, arguments: tuple[str, ...], why: str) -> None:
+    before = abandoned.served()
+
+    code, _, told = run("source", "retire", *arguments, "--yes")
+
+    assert (code, abandoned.served()) == (2, before)
+    assert why in told
+
+
+def test_a_declared_source_is_not_retired(deployment: Workspace, run: Run) -> None:
+    deployment.page("good.md")
+    deployment.refresh("r1")
+
+    code, _, told = run("source", "retire", "pages", "--reason", "moved", "--yes")
+
+    assert code == 2
+    assert "take it out of that file first" in told
+    assert len(deployment.served()) == 1

@@ -1,4 +1,4 @@
-"""`guard source`: list sources, preview one before it is enabled, declare one."""
+"""`guard source`: list sources, preview one before it is enabled, declare one, retire one."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ import typer
 from corpus_guard import errors
 from corpus_guard.cli import console
 from corpus_guard.cli.console import SEVERITY_STYLE, err, format_time, out, styled, visible
-from corpus_guard.cli.options import Json, why_unreadable
-from corpus_guard.deployment import Deployment
+from corpus_guard.cli.options import Json, PermanentReason, Reviewer, why_unreadable
+from corpus_guard.deployment import Deployment, new_run_id
 from corpus_guard.domain import TrustLevel, plural
 
 if TYPE_CHECKING:
     from corpus_guard.intake.sources import Source
     from corpus_guard.pipeline.preview import Preview
 
-app = typer.Typer(help="List sources, preview one before it is enabled, declare one.", no_args_is_help=True)
+app = typer.Typer(help="List sources, preview one before it is enabled, declare one, retire one.", no_args_is_help=True)
 log = logging.getLogger(__name__)
 
+DOCUMENTS_SHOWN = 40  # documents that would be retired; --json has all
 FINDINGS_SHOWN = 3  # findings of a document in the table; --json has all
 DEFAULT_SAMPLE = 500  # documents looked at; the library's default, written here so that --help needs not import it
 
@@ -92,7 +93,7 @@ def show_undeclared(served: Mapping[str, int]) -> None:
         shown = visible(name)
         out.print(
             f"[bold yellow]{shown}[/bold yellow] is not in sources.yaml, and {plural(count, 'document')} of it "
-            f"{'is' if count == 1 else 'are'} still served. Declare it again, or erase them: guard purge --source {shown}",
+            f"{'is' if count == 1 else 'are'} still served. Declare it again, or stop serving them: guard source retire {shown}",
             soft_wrap=True,
         )
 
@@ -184,6 +185,49 @@ def add(
         return
     out.print(f"{visible(source.name)} is declared in {visible(str(path))}", soft_wrap=True)
     out.print(f"Pull it now: [bold]guard refresh --source {visible(source.name)}[/bold]")
+
+
+@app.command("retire")
+def retire(
+    name: Annotated[str, typer.Argument(help="Name of a source that is no longer in sources.yaml.")],
+    by: Reviewer,
+    reason: PermanentReason = "",
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Retire it. Without it, the command only lists the documents.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Stop serving the documents of a source that is no longer declared. Nothing is erased or blocked.
+
+    To undo it, declare the source again and run `guard refresh`: its documents are fetched and judged as they are then. To erase them
+    instead, use `guard purge --source`.
+
+    Example: `guard source retire wiki --reason "moved to the handbook" --yes`
+    """
+    from corpus_guard.pipeline.retiring import retirable_documents
+
+    with Deployment() as deployment:
+        if not yes:
+            living = retirable_documents(deployment.ledger, deployment.settings, name)
+            rows = [{"document": row.uri, "served": row.target_version is not None} for row in living]
+            if as_json:
+                console.print_json({"source": name, "dry_run": True, "documents": rows})
+                return
+            shown = [(visible(row["document"]), "yes" if row["served"] else "no") for row in rows[:DOCUMENTS_SHOWN]]
+            out.print(console.table(f"{plural(len(rows), 'document')} would be retired", ("document", "served"), shown))
+            if len(rows) > DOCUMENTS_SHOWN:
+                out.print(f"… and {len(rows) - DOCUMENTS_SHOWN:,} more; --json shows all")
+            out.print('Nothing was changed. To execute, repeat with [bold]--yes --reason "…"[/bold]')
+            return
+        result = deployment.retire_source(name, new_run_id("retire"), by=by, reason=reason)
+    if as_json:
+        console.print_json({"dry_run": False, **result})
+        return
+    out.print(
+        f"{plural(result['documents'], 'document')} of {visible(name)} retired, {plural(result['chunks'], 'chunk')} removed. "
+        "To serve them again, declare the source and run guard refresh",
+        soft_wrap=True,
+    )
 
 
 def _declaration(
