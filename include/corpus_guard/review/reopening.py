@@ -239,10 +239,10 @@ def reopen(
     return count
 
 
-def _scores_of_groups(found: Iterable[Finding]) -> list[float]:
+def _scores_of_groups(findings: Iterable[Finding]) -> list[float]:
     return [
         finding.score
-        for finding in found
+        for finding in findings
         if finding.check == _CHECK and finding.severity.rank >= Severity.MEDIUM.rank and not finding.muted
     ]
 
