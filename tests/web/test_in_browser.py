@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from reviewing import Reviewing, a_finding
+from reviewing import Reviewing, a_finding, deciding
 
 from browsing import Browser, Watched, chromium, mounted, needs_chromium, watched
-from corpus_guard.domain import Span, Verdict
+from corpus_guard.domain import Severity, Span, Verdict
 from hostile import PAYLOADS
 from material import a_version
 
@@ -103,6 +103,51 @@ def test_the_decision_is_three_tabs_away(reviewing: Reviewing, address: str, ada
     ada.page.keyboard.press("Tab")
 
     assert focused(ada).startswith("choice=")
+
+
+@pytest.mark.parametrize("first", ["Skip to the decision", "j"])
+def test_a_decision_is_told_after_a_jump_within_the_page(
+    reviewing: Reviewing, address: str, ada: Watched, first: str
+) -> None:
+    item = reviewing.wait("by-keyboard.md", findings=[a_finding(span=Span(0, 4))])
+    page = ada.page
+    page.goto(f"{address}items/{item.version_id}")
+    if first == "j":
+        page.keyboard.press("j")
+    else:
+        tab_to(ada, first)
+        page.keyboard.press("Enter")
+    page.wait_for_url("**#*")
+    page.keyboard.press("x")
+    page.keyboard.type("it asks for passwords")
+    page.keyboard.press("Control+Enter")
+    page.get_by_role("status").get_by_text("1 item rejected").wait_for()
+
+    assert page.locator("#decide").get_by_text("Rejection pending.").is_visible()
+    assert page.get_by_role("button", name="Decide", exact=True).is_enabled()
+
+
+def test_what_cannot_be_decided_is_left_out_on_every_page(reviewing: Reviewing, address: str, ada: Watched) -> None:
+    versions = [a_version(f"{number}.md", [f"Text number {number}."]) for number in range(60)]
+    reviewing.record(*((version, Verdict.QUARANTINE) for version in versions[1:]), findings=[a_finding()])
+    reviewing.record((versions[0], Verdict.QUARANTINE), findings=[a_finding(severity=Severity.CRITICAL)], risk=0.1)
+    approved = reviewing.item(versions[0].version_id)
+    with reviewing.client("ada") as client:
+        assert client.post("/api/v1/decisions", json=deciding(approved)).status_code == 201
+    page = ada.page
+    page.goto(address)
+    page.keyboard.press("a")
+    page.get_by_role("button", name="Select all 60").click()
+    page.get_by_text("60 items").first.wait_for()
+    page.keyboard.press("r")
+    page.keyboard.type("a drill")
+    page.keyboard.press("Control+Enter")
+    page.get_by_text("1 item cannot be decided").wait_for()
+    page.get_by_role("button", name="Leave it out").click()
+    page.get_by_role("heading", name="Decide on 59 items").wait_for()
+    page.wait_for_function("() => document.activeElement.matches('[data-confirm]')")
+    page.keyboard.press("Enter")
+    page.get_by_role("status").get_by_text("59 items released").wait_for()
 
 
 def decide_by_keys(session: Watched, select: str, choice: str, reason: str) -> None:

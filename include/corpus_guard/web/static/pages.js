@@ -37,14 +37,16 @@ function showMessage(text, success) {
   element.scrollIntoView({ block: "nearest" });
 }
 
-// Load a page and show a message there.
+// Load a page and show a message there. With a fragment (#decide) a browser would only scroll in the old page.
 function goTo(address, message) {
   try {
     window.sessionStorage.setItem(MESSAGE_KEY, message);
   } catch {
     // Storage is blocked: the page loads without the message.
   }
-  window.location.assign(address);
+  const target = new URL(address, window.location.href);
+  target.hash = "";
+  window.location.assign(target);
 }
 
 function createElement(name, text, className) {
@@ -64,11 +66,11 @@ function count(number, noun) {
 
 const NAMES_SHOWN = 10; // documents that a preview names
 
-function showPreview(container, preview, names) {
+function showPreview(container, preview, names, leaveOut) {
   container.replaceChildren();
   const listed = createElement("ul", undefined, "small");
-  for (const name of names.slice(0, NAMES_SHOWN)) listed.append(createElement("li", name));
-  if (names.length > NAMES_SHOWN) listed.append(createElement("li", `and ${formatNumber(names.length - NAMES_SHOWN)} more`));
+  for (const name of [...names.values()].slice(0, NAMES_SHOWN)) listed.append(createElement("li", name));
+  if (names.size > NAMES_SHOWN) listed.append(createElement("li", `and ${formatNumber(names.size - NAMES_SHOWN)} more`));
   container.append(listed);
   const list = createElement("dl", undefined, "facts");
   for (const [name, counts] of [["By source", preview.by_source], ["By trust level", preview.by_trust], ["By severity", preview.by_severity]]) {
@@ -87,8 +89,12 @@ function showPreview(container, preview, names) {
   }
   if (preview.refused.length) {
     const refused = createElement("div", undefined, "note wrong small");
-    refused.append(createElement("b", `${count(preview.refused.length, "item")} cannot be decided. Deselect ${preview.refused.length === 1 ? "it" : "them"} first:`));
-    for (const [item, reason] of preview.refused.slice(0, 5)) refused.append(createElement("div", `${item.slice(0, 8)}: ${reason}`));
+    refused.append(createElement("b", `${count(preview.refused.length, "item")} cannot be decided:`));
+    for (const [item, reason] of preview.refused.slice(0, 5)) refused.append(createElement("div", `${names.get(item)}: ${reason.replace(`item ${item} `, "")}`));
+    const button = createElement("button", `Leave ${preview.refused.length === 1 ? "it" : "them"} out`);
+    button.type = "button";
+    button.addEventListener("click", () => leaveOut(preview.refused.map(([item]) => item)));
+    refused.append(button);
     container.append(refused);
   }
   container.hidden = false;
@@ -209,6 +215,13 @@ function setUpQueue() {
   });
   find("[data-close]", dialog).addEventListener("click", () => dialog.close());
 
+  const leaveOut = (ids) => {
+    for (const row of rows) if (ids.includes(row.dataset.item)) find("[data-select]", row).checked = false;
+    allMatching = allMatching?.filter((item) => !ids.includes(item.version_id)) ?? null;
+    update();
+    if (selectedItems().length) preview();
+    else dialog.close();
+  };
   const showError = (error) => {
     previewArea.replaceChildren(createElement("p", error.message, "note wrong"));
     previewArea.hidden = false;
@@ -220,8 +233,9 @@ function setUpQueue() {
     try {
       const ids = selectedItems().map((item) => item.version_id);
       const result = await post("previews", { ids, choice: readForm(form).choice });
-      const named = new Map(rows.map((row) => [row.dataset.item, find("a.where", row).textContent.trim()]));
-      showPreview(previewArea, result, ids.map((id) => named.get(id) || `${id.slice(0, 8)}, on another page`));
+      const onPage = new Map(rows.map((row) => [row.dataset.item, find("a.where", row).textContent.trim()]));
+      const names = new Map(ids.map((id) => [id, onPage.get(id) || `${id.slice(0, 8)}, on another page`]));
+      showPreview(previewArea, result, names, leaveOut);
       allowed = result.refused.length === 0;
     } catch (error) {
       showError(error);
