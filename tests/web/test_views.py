@@ -503,3 +503,92 @@ def test_an_item_shows_the_text_beside_what_was_fetched(reviewing: Reviewing) ->
     text, raw = page.partition('aria-label="Text of the document"')[2].split('aria-label="As fetched"')
     assert "harbour office" in text
     assert "Send it to the harbour office." in raw
+
+
+def test_the_next_document_is_the_next_of_the_queue_and_after_the_last_the_first(reviewing: Reviewing) -> None:
+    items = [reviewing.wait(f"{number}.md", f"Text number {number}.", risk=0.9 - number / 10) for number in range(4)]
+    client = reviewing.client()
+    told(client.post("/api/v1/decisions", json=deciding(items[1])))
+    seen = [items[0].version_id]
+    for _ in range(3):
+        (following,) = re.findall(r'href="[./]*items/(\w+)" data-next-item', client.get(f"/items/{seen[-1]}").text)
+        seen.append(following)
+
+    assert seen == [items[number].version_id for number in (0, 2, 3, 0)]
+
+
+def test_an_item_names_its_campaign_where_others_belong_to_it(reviewing: Reviewing) -> None:
+    items = [reviewing.wait(f"{number}.md", f"Text number {number}.") for number in range(3)]
+    for campaign, members in (("a" * 32, items[:2]), ("b" * 32, items[2:])):
+        with reviewing.ledger.write() as connection:
+            for item in members:
+                statement = versions.update().where(versions.c.version_id == item.version_id)
+                connection.execute(statement.values(campaign=campaign))
+    pages = [reviewing.client().get(f"/items/{item.version_id}").text for item in items]
+
+    assert ["campaign of 2</a>" in page for page in pages] == [True, True, False]
+    assert "campaign=" not in pages[2]
+
+
+def test_a_campaign_begins_on_its_first_page_from_wherever_it_is_opened(reviewing: Reviewing) -> None:
+    made = [a_version(f"{number}.md", [f"Text number {number}."]) for number in range(60)]
+    reviewing.record(*((version, Verdict.QUARANTINE) for version in made), findings=[a_finding()])
+    with reviewing.ledger.write() as connection:
+        connection.execute(versions.update().values(campaign="a" * 32))
+    client = reviewing.client()
+    (following,) = re.findall(r'rel="next" href="\./(\?[^"]+)"', client.get("/").text)
+    page = client.get(f"/{html.unescape(following)}").text
+    links = re.findall(r'href="(\./\?[^"]*campaign=a[^"]*)"', page)
+
+    assert links and [link for link in links if "after=" in link] == []
+
+
+def test_a_change_names_the_version_it_was_compared_with(reviewing: Reviewing) -> None:
+    served = reviewing.serve("page.md")
+    changed = a_finding("modification.instruction", message=f"New. Compare with version {served.version_id}")
+    item = reviewing.wait("page.md", "Another text.", findings=[changed])
+
+    assert f"New. Compare with version {served.version_id[:8]}</p>" in (
+        reviewing.client().get(f"/items/{item.version_id}").text
+    )
+
+
+def test_the_history_tells_whoever_may_undo_a_decision_that_it_is_pending(reviewing: Reviewing) -> None:
+    client = reviewing.client()
+    for choice in ("release", "escalate"):
+        told(client.post("/api/v1/decisions", json=deciding(reviewing.wait(f"{choice}.md"), choice)))
+    rows = {
+        name: row
+        for row in client.get("/history").text.split("<tr>")
+        for name in ("release.md", "escalate.md")
+        if name in row
+    }
+
+    assert "pending</span>" in rows["release.md"] and "Undone. The item is waiting again." in rows["release.md"]
+    assert (
+        "pending</span>" not in rows["escalate.md"]
+        and "Undone. The item is no longer escalated." in rows["escalate.md"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "heading", "detail"),
+    [
+        ("/nothing", 404, "Not found", "there is no page at this address"),
+        ("/?severity=worse", 400, "The address is not valid", "expected one of info, low"),
+    ],
+)
+def test_an_error_says_what_is_wrong_with_the_address(
+    reviewing: Reviewing, path: str, status: int, heading: str, detail: str
+) -> None:
+    answer = reviewing.client(Accept="text/html").get(path)
+
+    assert answer.status_code == status
+    assert f"<h1>{heading}</h1>" in answer.text and detail in answer.text
+
+
+def test_a_stranger_reads_where_to_sign_in_and_is_offered_no_view(reviewing: Reviewing) -> None:
+    page = reviewing.client("", Accept="text/html").get("/history").text
+
+    assert "You are not signed in" in page and "Sign in to Airflow" in page
+    assert "<nav" not in page and "Not authenticated" not in page

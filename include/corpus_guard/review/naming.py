@@ -20,13 +20,17 @@ SHORT_ID: Final = 8  # characters, of an id that names nothing
 MAX_NAME_CHARS: Final = 80
 _ID: Final = re.compile(r"\b[0-9a-f]{32}\b")
 _BOTH: Final = re.compile(r"\bdocument (?P<document>[0-9a-f]{32}), version [0-9a-f]{32}\b")
+_VERSION: Final = re.compile(rf"\bversion (?P<short>[0-9a-f]{{{SHORT_ID}}})[0-9a-f]{{{32 - SHORT_ID}}}\b")
 
 
 def name_documents(ledger: Ledger, messages: Sequence[str]) -> list[str]:
     """Return the messages with the paths of documents in place of the ids of documents and versions.
 
-    An id that the ledger does not know is cut to its first eight characters.
+    An id that the ledger does not know is cut to its first eight characters. So is that of a version that stands without its
+    document: it is another version of the document that the finding is about.
     """
+    messages = [_BOTH.sub(r"\g<document>", message) for message in messages]
+    messages = [_VERSION.sub(r"version \g<short>", message) for message in messages]
     ids = sorted({match for message in messages for match in _ID.findall(message)})
     names: dict[str, str] = {}
     if ids:
@@ -48,4 +52,4 @@ def name_documents(ledger: Ledger, messages: Sequence[str]) -> list[str]:
             return match[0][:SHORT_ID]
         return f"“{uri if len(uri) <= MAX_NAME_CHARS else uri[: MAX_NAME_CHARS - 1] + '…'}”"
 
-    return [_ID.sub(name, _BOTH.sub(lambda match: match["document"], message)) for message in messages]
+    return [_ID.sub(name, message) for message in messages]

@@ -177,6 +177,21 @@ def find_item(ledger: Ledger, prefix: str) -> QueueItem:
         return _build_items(connection, rows)[0]
 
 
+def find_next_item(ledger: Ledger, item: QueueItem) -> str | None:
+    """Return the id of the undecided item behind `item`, highest risk first; behind the last comes the first."""
+    keys = _KEYS["risk"]
+    others = _select_items(latest_versions()).where(
+        *_conditions(QueueFilter(undecided=True)), versions.c.version_id != item.version_id
+    )
+    behind = others.where(_follows(keys, [item.risk, item.campaign or "", item.version_id]))
+    with ledger.read() as connection:
+        for statement in (behind, others):
+            row = connection.execute(statement.order_by(*_order(keys)).limit(1)).first()
+            if row is not None:
+                return str(row.version_id)
+    return None
+
+
 def list_revisions(ledger: Ledger, criteria: QueueFilter, *, limit: int = 1_000) -> list[tuple[str, str]]:
     """Return (version id, revision) of all matching items, highest risk first: the input of a bulk decision.
 

@@ -150,7 +150,8 @@ def _handle_outage(request: Request, error: Exception) -> Response:
 
 def _handle_http_error(request: Request, error: Exception) -> Response:
     http_error = cast("StarletteHTTPException", error)
-    return _error_response(request, http_error.status_code, str(http_error.detail), http_error.headers)
+    detail = "there is no page at this address" if http_error.detail == "Not Found" else str(http_error.detail)
+    return _error_response(request, http_error.status_code, detail, http_error.headers)
 
 
 def _handle_validation_error(request: Request, error: Exception) -> Response:

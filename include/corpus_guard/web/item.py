@@ -26,7 +26,7 @@ from corpus_guard.review.evidence import (
 )
 from corpus_guard.review.muting import mutable_codes
 from corpus_guard.review.naming import name_documents
-from corpus_guard.review.queue import QueueFilter, QueueItem, find_item, load_page
+from corpus_guard.review.queue import QueueFilter, QueueItem, find_item, find_next_item, load_page
 from corpus_guard.review.records import ReviewRow
 from corpus_guard.review.reviewer import Reviewer
 from corpus_guard.screening.decoded import decode_finding, locate_hidden
@@ -104,12 +104,13 @@ def show_item(request: Request, version_id: str, view: Annotated[View, Query()] 
         versions=evidence.versions[:MAX_VERSIONS],
         principal=evidence.principal,
         siblings=evidence.siblings[:MAX_SIBLINGS],
+        campaign_size=_count_campaign(ledger, item),
         history=[(record, _can_undo(record)) for record in reversed(evidence.history)],
         release=preview_release(ledger, deployment.store, deployment.policy, item),
         mutable=mutable_codes(item.findings),
         obstacle=_obstacle(ledger, item),
         own_approval=_has_approved(item, evidence.history, request.state.reviewer),
-        next_item=_next_item(ledger, item),
+        next_item=find_next_item(ledger, item),
         policy_digest=deployment.screening.digest,
     )
 
@@ -224,6 +225,11 @@ def _has_approved(item: QueueItem, history: Sequence[ReviewRow], reviewer: Revie
     return item.waits_for_second and own
 
 
+def _count_campaign(ledger: Ledger, item: QueueItem) -> int:
+    """Return how many items of its campaign wait; 0 if it belongs to none."""
+    return load_page(ledger, QueueFilter(campaign=item.campaign), size=1).total if item.campaign else 0
+
+
 def _obstacle(ledger: Ledger, item: QueueItem) -> str:
     """Return why nothing can be decided about the item any more; empty if something can."""
     statement = sa.select(documents.c.latest_version, documents.c.retired_at).where(documents.c.doc_id == item.doc_id)
@@ -234,9 +240,3 @@ def _obstacle(ledger: Ledger, item: QueueItem) -> str:
     if row.latest_version != item.version_id:
         return f"There is a newer version of the document: {row.latest_version[:12]}. Decide on that one."
     return ""
-
-
-def _next_item(ledger: Ledger, item: QueueItem) -> str | None:
-    """Return the id of the undecided item with the highest risk, other than this one."""
-    candidates = load_page(ledger, QueueFilter(undecided=True), size=2).items
-    return next((other.version_id for other in candidates if other.version_id != item.version_id), None)

@@ -27,7 +27,7 @@ from corpus_guard.forensics import pictures
 from corpus_guard.invisible import reveal_invisible
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.runs import run_folder
-from corpus_guard.web.wording import REASON_TEMPLATES, SHORTCUTS
+from corpus_guard.web.wording import REASON_TEMPLATES, SHORTCUTS, UNDONE
 
 ROOT: Final = Path(__file__).parent
 STATIC: Final = {
@@ -102,7 +102,7 @@ def environment() -> Environment:
         "query": query,
         "run_folder": lambda run_id: run_folder(run_id).removeprefix("runs/"),
     }
-    created.globals |= {"reason_templates": REASON_TEMPLATES, "shortcuts": SHORTCUTS}
+    created.globals |= {"reason_templates": REASON_TEMPLATES, "shortcuts": SHORTCUTS, "undone": UNDONE}
     return created
 
 

@@ -1,4 +1,4 @@
-"""Texts of the review pages that are chosen, not typed: common reasons, and keyboard shortcuts."""
+"""Texts of the review pages that are chosen, not typed: common reasons, keyboard shortcuts, and what an undone act leads to."""
 
 from __future__ import annotations
 
@@ -43,3 +43,12 @@ SHORTCUTS: Final[Mapping[str, tuple[tuple[tuple[str, ...], str], ...]]] = {
     ),
 }
 """Page → (keys, effect)."""
+
+UNDONE: Final[Mapping[str, str]] = {
+    "release": "Undone. The item is waiting again.",
+    "reject": "Undone. The item is waiting again.",
+    "escalate": "Undone. The item is no longer escalated.",
+    "withdraw": "Undone. The document stays in service.",
+    "restore": "Undone. The document stays withdrawn.",
+}
+"""Action → what a person reads who has undone it."""
