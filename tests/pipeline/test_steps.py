@@ -263,6 +263,7 @@ def test_a_source_that_cannot_be_listed_fails_the_run_after_the_others_are_seale
     assert len(deployment.served()) == 3
     (row,) = deployment.read(sa.select(runs))
     assert (row.state, row.counts["accepted"], row.counts["served"]) == ("failed", 3, 3)
+    assert row.counts["unlisted"] == ["tickets"]
     deployment.rows({"id": "t1", "text": "The pump of boat seven was repaired on Monday, and nothing leaks any more."})
     deployment.sources(TICKETS)
     assert deployment.refresh("r2")["accepted"] == 1

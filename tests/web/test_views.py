@@ -18,9 +18,12 @@ from reviewing import FIRST_RUN, Reviewing, a_finding, deciding, judge_runs
 from corpus_guard.domain import Severity, Span, TrustLevel, Verdict
 from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
+from corpus_guard.ledger.runs import begin_run, end_run
+from corpus_guard.ledger.states import RunKind, RunState
 from corpus_guard.ledger.tables import blocked, decisions, documents, events, purges, versions
 from corpus_guard.review.decisions import MAX_ITEMS
 from corpus_guard.screening.checks.instructions import Instructions
+from corpus_guard.web.plots import JUDGED
 from material import a_version
 
 
@@ -488,6 +491,18 @@ def test_refreshes_are_drawn_with_what_they_judged(reviewing: Reviewing) -> None
             (3, "", "9 accepted, 1 quarantined, 0 rejected"),
         )
     ]
+
+
+def test_a_refresh_names_the_source_that_could_not_be_listed(reviewing: Reviewing) -> None:
+    begin_run(reviewing.ledger, "refresh-1", RunKind.REFRESH, "p" * 64)
+    end_run(
+        reviewing.ledger,
+        "refresh-1",
+        {**dict.fromkeys(JUDGED, 0), "unchanged": 3, "unlisted": ["tickets"]},
+        RunState.FAILED,
+    )
+
+    assert "could not be listed</span> <bdi>tickets</bdi> · 3 unchanged" in reviewing.client().get("/corpus").text
 
 
 @pytest.mark.parametrize("after", ["x", "[]", "[1]", '["2026-01-01", "y"]', '["harbour", null]', "{}", "7"])

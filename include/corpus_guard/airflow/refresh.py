@@ -120,8 +120,11 @@ def seal_refresh(
         Extras of the asset events *corpus* and *quarantine*.
 
     Raises:
-        SourceUnavailable: a source could not be listed; the others are sealed, and the note says so.
+        AirflowFailException: a source could not be listed; the others are sealed, and the note names it. The task is not tried
+            again: it would read the same list.
     """
+    from airflow.sdk.exceptions import AirflowFailException
+
     from corpus_guard.airflow.lineage import emit_lineage
     from corpus_guard.airflow.run_notes import write_counts
     from corpus_guard.errors import SourceUnavailable
@@ -144,9 +147,10 @@ def seal_refresh(
                 all_results(fetched),
                 all_results(published),
             )
-        except SourceUnavailable:
-            write_counts(run_counts(deployment.ledger, run_id), f"{loosened}a source could not be listed; the others: ")
-            raise
+        except SourceUnavailable as error:
+            counts = run_counts(deployment.ledger, run_id)
+            write_counts(counts, f"{loosened}could not be listed: {', '.join(counts['unlisted'])}; the others: ")
+            raise AirflowFailException(str(error)) from error
         emit_lineage(deployment, sealed, run_sources(deployment.ledger, run_id))
     write_counts(sealed, loosened)
     names = ("documents", "accepted", "unchanged", "vanished", "published", "retired")

@@ -467,7 +467,10 @@ def _counts(sealed: Any) -> Any:
 
 def _summary(counts: dict[str, Any] | None) -> str:
     names = ("accepted", "quarantined", "rejected", "released", "unchanged", "failed")
-    return ", ".join(f"{counts[name]} {name}" for name in names if counts.get(name)) if counts else ""
+    if not counts:
+        return ""
+    shown = [f"{counts[name]} {name}" for name in names if counts.get(name)]
+    return ", ".join([*shown, *(f"not listed: {visible(source)}" for source in counts.get("unlisted", ()))])
 
 
 def _fail(message: str, code: int) -> None:

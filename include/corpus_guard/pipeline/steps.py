@@ -128,6 +128,7 @@ class EndedRefresh(TypedDict):
     skipped: dict[
         str, dict[str, int]
     ]  # source → reason → entries that are no documents (hidden, links that lead out, …)
+    unlisted: list[str]  # sources that could not be listed; runs of older releases lack it
     published: int  # chunks
     retired: int  # chunks
     reopened: int  # versions that are served and wait: documents of this run state the same, and wait
@@ -407,6 +408,7 @@ def seal(
         failed=counts["failed"],
         vanished=vanished,
         skipped=discovered.get("skipped", {}),  # a run that an older release began has none
+        unlisted=sorted(discovered["failed"]),
         published=_total(published, "published") + late[0],
         retired=_total(published, "retired") + late[1],
         reopened=reopened,
