@@ -76,6 +76,19 @@ def test_the_page_shows_whom_a_chunk_reached_and_what_is_not_known(reviewing: Re
     assert figures["shown"] is None
 
 
+def test_a_text_that_nobody_retrieved_has_a_page_too(reviewing: Reviewing) -> None:
+    quiet = reviewing.serve("quiet.md", "The valve is read each evening.")
+    heard = reviewing.serve("heard.md", "The pump is read each morning.")
+    with reviewing.client("viewer") as viewer:
+        before = viewer.get("/exposure", params={"subject": quiet.doc_id, "kind": "document"})
+        RetrievalLog(reviewing.ledger, days=30).add([LoggedRetrieval("?", (LoggedChunk(heard.chunks[0].chunk_id),))])
+        after = viewer.get("/exposure", params={"subject": quiet.doc_id, "kind": "document"})
+
+    assert (before.status_code, after.status_code) == (200, 200)
+    assert "the retrieval log is empty" in before.text
+    assert "<b>0 times</b>" in after.text and "Retrievals a day" not in after.text
+
+
 def test_an_unknown_subject_is_not_found(reviewing: Reviewing, chunk: str) -> None:
     with reviewing.client("viewer") as viewer:
         assert viewer.get("/exposure", params={"subject": "nothing"}).status_code == 404

@@ -60,11 +60,14 @@ def test_one_of_three_is_withdrawn_restored_and_served_again(
         proposal.get_by_role("button", name="Withdraw").click()
         page.get_by_role("status").get_by_text("Withdrawal recorded").wait_for()
         assert page.locator("#proposals article").count() == 2, "the others are still to be decided"
+        page.reload()
+        assert page.get_by_text("Withdrawal pending: lie-01.md. It takes effect").is_visible()
         assert len(found(guard)) == 3, "until the next run of quarantine_release"
         guard.apply_decisions("release-1")
         assert found(guard) == {"lie-00.md", "lie-02.md"}
 
         page.reload()
+        assert page.get_by_text("Withdrawal pending").count() == 0
         picture(session, "withdrawn")
         page.locator("#withdrawn summary", has_text="Restore…").click()
         page.locator("#withdrawn").get_by_placeholder("reason").fill("it is right")
@@ -88,6 +91,7 @@ def test_one_of_three_is_withdrawn_restored_and_served_again(
         proposal.get_by_role("button", name="Keep in service").click()
         page.get_by_role("status").get_by_text("Kept in service").wait_for()
         assert page.locator("#proposals article").count() == 1
+        assert page.locator(".note", has_text="Kept in service").get_by_role("link").all_inner_texts() == ["lie-00.md"]
         session.quiet()
         for width in (390, 1440):
             for theme in ("light", "dark"):

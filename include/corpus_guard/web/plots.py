@@ -141,12 +141,14 @@ def day_plot(days: Sequence[DecisionsOfDay], height: int = 90, width: int = WIDT
 
 def count_plot(counts: Sequence[tuple[date, int]], max_days: int, height: int = 90, width: int = WIDTH) -> DayPlot:
     """Return a plot of (day, count), oldest first: the last `max_days` days, those without a count as 0."""
+    if not counts:
+        return DayPlot((), 0.0, 0, "", "")
     by_day = dict(counts)
-    last = max(by_day, default=date.min)
-    first = max(min(by_day, default=date.min), last - timedelta(days=max_days - 1))
-    days = [first + timedelta(days=number) for number in range((last - first).days + 1)] if by_day else []
-    max_count = max((by_day.get(day, 0) for day in days), default=0)
-    step = width / max(len(days), 1)
+    last = max(by_day)
+    first = max(min(by_day), last - timedelta(days=max_days - 1))
+    days = [first + timedelta(days=number) for number in range((last - first).days + 1)]
+    max_count = max(by_day.get(day, 0) for day in days)
+    step = width / len(days)
     bars = tuple(
         DayBar(
             x=round(step * number, 2),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Annotated, Final
 
 import sqlalchemy as sa
@@ -17,7 +17,9 @@ from corpus_guard.ledger.tables import purges
 from corpus_guard.ledger.tables import reports as reports_table
 from corpus_guard.removal.restoring import WithdrawnDocument, list_withdrawn
 from corpus_guard.traceback import records, reports
+from corpus_guard.traceback.cleared import cleared_versions
 from corpus_guard.traceback.proposals import list_proposals
+from corpus_guard.traceback.withdrawal_plan import versions_with_decided_withdrawal
 from corpus_guard.web.chunk_texts import load_chunk_texts
 from corpus_guard.web.render import render_page
 from corpus_guard.web.shared_deployment import current_deployment
@@ -94,6 +96,7 @@ def show_trace(request: Request, trace_id: str) -> HTMLResponse:
         display_text(answer, max_bytes=MAX_ANSWER_BYTES) if answer else None
         for answer in (trace.answer_before, trace.answer_after)
     )
+    withdrawn = _withdrawn_of(deployment.ledger, trace)
     return render_page(
         request,
         "trace.html",
@@ -111,7 +114,8 @@ def show_trace(request: Request, trace_id: str) -> HTMLResponse:
             {text.chunk_id: Span(text.carrier.start, text.carrier.end) for text in judged if text.carrier},
         ),
         proposals=list_proposals(deployment.ledger, [trace.trace_id]),
-        withdrawn=_withdrawn_of(deployment.ledger, trace),
+        withdrawn=withdrawn,
+        decided=_decided_of(deployment.ledger, trace, {document.version_id for document in withdrawn}),
         reproduced=not refuted,
         cases=cases_of(deployment.ledger, Member(MemberKind.TRACE, trace.trace_id)),
     )
@@ -121,6 +125,25 @@ def _withdrawn_of(ledger: Ledger, trace: records.Trace) -> list[WithdrawnDocumen
     """Return what was withdrawn, of the documents that a trace accuses."""
     accused = {text.version_id for text in trace.accused if text.version_id}
     return list_withdrawn(ledger, version_ids=accused) if accused else []
+
+
+def _decided_of(ledger: Ledger, trace: records.Trace, withdrawn: Collection[str]) -> dict[str, dict[str, str]]:
+    """Return what people decided on the accused documents that are not in `withdrawn`.
+
+    Returns:
+        pending (a withdrawal that has not taken effect) and kept → version id → URI.
+    """
+    accused = {
+        text.version_id: text.uri for text in trace.accused if text.version_id and text.version_id not in withdrawn
+    }
+    with ledger.read() as connection:
+        pending = versions_with_decided_withdrawal(connection)
+        cleared = cleared_versions(connection)
+    kept = {version_id for report_id, version_id in cleared if report_id == trace.report_id}
+    return {
+        name: {version_id: uri for version_id, uri in accused.items() if version_id in version_ids}
+        for name, version_ids in (("pending", pending), ("kept", kept - pending))
+    }
 
 
 def load_questions(ledger: Ledger, report_ids: Iterable[str]) -> dict[str, str]:
