@@ -243,6 +243,19 @@ def test_the_second_of_two_reviewers_is_told(
     ben.quiet()
 
 
+def test_whoever_is_signed_out_meanwhile_keeps_the_reason(reviewing: Reviewing, address: str, ada: Watched) -> None:
+    item = reviewing.wait()
+    ada.page.goto(f"{address}items/{item.version_id}")
+    ada.page.context.set_extra_http_headers({})
+    ada.page.keyboard.press("r")
+    ada.page.keyboard.type("a long thought")
+    ada.page.keyboard.press("Control+Enter")
+    ada.page.get_by_role("status").get_by_text("You are no longer signed in. Nothing was changed.").wait_for()
+
+    assert ada.page.get_by_label("Reason (required").input_value() == "a long thought"
+    assert reviewing.item(item.version_id).pending is None
+
+
 def test_a_viewer_is_offered_nothing(reviewing: Reviewing, browser: Browser, address: str) -> None:
     item = reviewing.wait()
     session = watched(browser, address, headers={"Who": "viewer"})

@@ -602,6 +602,15 @@ def test_an_error_says_what_is_wrong_with_the_address(
     assert f"<h1>{heading}</h1>" in answer.text and detail in answer.text
 
 
+def test_a_name_with_a_line_break_looks_like_no_other(reviewing: Reviewing) -> None:
+    item = reviewing.wait("new\nline.md")
+    client = reviewing.client()
+    client.post("/api/v1/decisions", json=deciding(item))
+
+    for path in ("/", "/history", "/corpus", f"/items/{item.version_id}"):
+        assert "new⟨U+000A⟩line.md</bdi>" in client.get(path).text, path
+
+
 def test_a_stranger_reads_where_to_sign_in_and_is_offered_no_view(reviewing: Reviewing) -> None:
     page = reviewing.client("", Accept="text/html").get("/history").text
 

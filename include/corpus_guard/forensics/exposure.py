@@ -205,7 +205,7 @@ def find_subject(ledger: Ledger, name: str, kind: SubjectKind | None = None) -> 
     if kind in {None, SubjectKind.TRACE} and len(name) >= MIN_PREFIX and name.isalnum():
         try:
             trace = find_trace(ledger, name)
-            return ExposureSubject(SubjectKind.TRACE, trace.trace_id, f"trace {trace.trace_id[:8]}")
+            return ExposureSubject(SubjectKind.TRACE, trace.trace_id, trace.trace_id[:8])
         except UnknownSubject:
             if kind:
                 raise

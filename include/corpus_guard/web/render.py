@@ -99,6 +99,7 @@ def environment() -> Environment:
         "counted": plural,
         "share": share,
         "cut": cut,
+        "name": name,
         "query": query,
         "run_folder": lambda run_id: run_folder(run_id).removeprefix("runs/"),
     }
@@ -141,6 +142,11 @@ def share(value: float | None, digits: int = 0) -> str:
 def cut(text: str, max_chars: int = MAX_FIELD_CHARS) -> str:
     """Return the beginning of a long text, and its length."""
     return text if len(text) <= max_chars else f"{text[:max_chars]}… ({len(text):,} characters)"
+
+
+def name(text: str, max_chars: int = MAX_FIELD_CHARS) -> str:
+    """Return a name on one line: a line break in it is a code point, so that no other name looks the same."""
+    return reveal_invisible(cut(text, max_chars))
 
 
 def query(values: Mapping[str, object], **changes: object) -> str:

@@ -25,6 +25,7 @@ async function post(path, body) {
   } catch {
     // A proxy answered without a body: the status has to do.
   }
+  if (response.status === 401) throw new Error("You are no longer signed in. Nothing was changed. Sign in to Airflow in another tab, then try again.");
   if (!response.ok) throw new Error(result.detail || `The server answered with status ${response.status}. Nothing was changed.`);
   return result;
 }
@@ -33,7 +34,6 @@ function showMessage(text, success) {
   const element = find("#message");
   element.textContent = visible(text);
   element.className = success ? "good" : "wrong";
-  element.hidden = false;
   element.scrollIntoView({ block: "nearest" });
 }
 
@@ -385,7 +385,7 @@ function showMessageOfLastPage() {
   try {
     const text = window.sessionStorage.getItem(MESSAGE_KEY);
     window.sessionStorage.removeItem(MESSAGE_KEY);
-    if (text) showMessage(text, true);
+    if (text) window.setTimeout(() => showMessage(text, true), 100); // a screen reader reads what is added once the page is there
   } catch {
     // Storage is blocked: there is no message.
   }
