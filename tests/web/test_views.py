@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import re
+import sqlite3
 import time
 from dataclasses import replace
 from datetime import timedelta
@@ -335,6 +336,29 @@ def test_the_policy_is_read_again_when_its_file_changes(reviewing: Reviewing, tm
     policy.write_text(policy.read_text().replace("risk: 0.5", "risk: 0.4"))
 
     assert shared.get().screening.digest != first.screening.digest
+
+
+def test_a_ledger_that_is_moved_away_is_missed_and_a_backup_in_its_place_is_read(reviewing: Reviewing) -> None:
+    item = reviewing.wait("before.md")
+    file, backup = reviewing.home / "ledger.sqlite", reviewing.home / "backup.sqlite"
+    with sqlite3.connect(file) as source, sqlite3.connect(backup) as target:
+        source.backup(target)
+    reviewing.wait("after.md", "Another text.")
+    client = reviewing.client(Accept="text/html")
+    assert "after.md" in client.get("/").text
+    file.rename(reviewing.home / "moved.sqlite")
+    page, refused = client.get("/"), client.post("/api/v1/decisions", json=deciding(item))
+    for rest in ("-wal", "-shm"):
+        Path(f"{file}{rest}").unlink(missing_ok=True)
+    backup.rename(file)
+    restored = client.get("/")
+
+    assert (page.status_code, refused.status_code) == (503, 503)
+    assert f"the ledger {file} is gone; nothing was changed" in page.text
+    assert "before.md" in restored.text and "after.md" not in restored.text
+    assert told(client.post("/api/v1/decisions", json=deciding(item)))["decisions"]
+    with sqlite3.connect(file) as connection:
+        assert connection.execute("SELECT count(*) FROM decisions").fetchone() == (1,)
 
 
 def test_health_tells_of_a_loosened_configuration(reviewing: Reviewing) -> None:

@@ -1,7 +1,7 @@
-"""The deployment that all requests share: opened once, and again when its policy, sources or reviewers change.
+"""The deployment that all requests share: opened once, and again when its policy, sources, reviewers or ledger change.
 
-A decision carries the digest of the policy that the page showed. An API server runs for weeks: without
-checking the files it would record a policy that is no longer in force.
+A decision carries the digest of the policy that the page showed. An API server runs for weeks: without checking the files it would
+record a policy that is no longer in force, and write decisions into a ledger file that somebody has moved or replaced by a backup.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from fastapi import Request
 
 from corpus_guard.corpus.opening import store_answers
 from corpus_guard.deployment import Deployment
-from corpus_guard.errors import StoreUnavailable
+from corpus_guard.errors import LedgerUnavailable, StoreUnavailable
+from corpus_guard.ledger import Ledger
 from corpus_guard.settings import Settings
 
 
@@ -29,24 +30,34 @@ class SharedDeployment:
         self._lock = threading.Lock()
         self._deployment: Deployment | None = None
         self._file_states: tuple[object, ...] = ()
+        self._ledger_file: tuple[int, int] | None = None
 
     def get(self) -> Deployment:
         """Return the deployment with the current policy.
 
         Raises:
             SettingsError: a file or a variable is wrong; the page says which.
-            LedgerUnavailable: the database does not answer.
+            LedgerUnavailable: the database does not answer, or its file is gone.
         """
         with self._lock:
-            if self._deployment is None or _file_states(self._deployment) != self._file_states:
+            if self._deployment is None or self._has_changed(self._deployment):
                 deployment = self._open()
                 self._file_states = _file_states(deployment)
                 # Parts that are created on first use are created here, by one thread.
                 _ = deployment.ledger, deployment.storage, deployment.blobs, deployment.policy, deployment.identities
                 _ = deployment.screening.digest
                 # Requests that still use the old deployment keep it until they end.
-                self._deployment = deployment
+                self._deployment, self._ledger_file = deployment, _ledger_file(deployment.ledger)
             return self._deployment
+
+    def _has_changed(self, deployment: Deployment) -> bool:
+        ledger_file = _ledger_file(deployment.ledger)
+        if self._ledger_file and not ledger_file:
+            raise LedgerUnavailable(
+                f"the ledger {deployment.ledger.url.database} is gone; nothing was changed. Put it back, or start the API server "
+                "again to begin with an empty one"
+            )
+        return ledger_file != self._ledger_file or _file_states(deployment) != self._file_states
 
 
 def current_deployment(request: Request) -> Deployment:
@@ -61,6 +72,15 @@ def current_deployment(request: Request) -> Deployment:
 def _file_states(deployment: Deployment) -> tuple[object, ...]:
     settings = deployment.settings
     return tuple(_file_state(path) for path in (settings.policy_file, settings.sources_file, settings.reviewers))
+
+
+def _ledger_file(ledger: Ledger) -> tuple[int, int] | None:
+    """Return which file holds a ledger of SQLite, as device and inode; None if there is no file."""
+    try:
+        stat = Path(ledger.url.database or "").stat() if ledger.url.get_backend_name() == "sqlite" else None
+    except OSError:
+        return None
+    return stat and (stat.st_dev, stat.st_ino)
 
 
 def _file_state(path: Path) -> tuple[int, int] | None:
