@@ -17,7 +17,8 @@ or the ledger between two seals. Direct writes to Chroma are detected by every g
 - `intake`, `changed`, `survey`: the storage or the ledger does not answer; the log names the address. An unreadable document fails no task.
 - `embed`, `screen`: a model is missing (`guard models prepare`), or memory is short: give the pool `models` fewer slots.
 - `publish`: Chroma does not answer; start it. Nothing is half published: the outbox continues where it stopped.
-- `seal`: a source could not be listed (the others are sealed), or the counts do not balance (trigger it again, then `guard verify`).
+- `seal`: a source could not be listed (the others are sealed; the note names it; trigger the DAG again once it answers), or the counts
+  do not balance (trigger it again, then `guard verify`).
 - `data_docs`: the storage does not answer. The corpus is sealed; only the page with the results of the suites is missing.
 
 **Parameters.** `sources`: names from `sources.yaml`; none means all. Thresholds are deliberately not parameters.

@@ -138,11 +138,10 @@ def _decided_of(ledger: Ledger, trace: records.Trace, withdrawn: Collection[str]
     }
     with ledger.read() as connection:
         pending = versions_with_decided_withdrawal(connection)
-        cleared = cleared_versions(connection)
-    kept = {version_id for report_id, version_id in cleared if report_id == trace.report_id}
+        cleared = {version for report, version in cleared_versions(connection) if report == trace.report_id}
     return {
         name: {version_id: uri for version_id, uri in accused.items() if version_id in version_ids}
-        for name, version_ids in (("pending", pending), ("kept", kept - pending))
+        for name, version_ids in (("pending", pending), ("kept", cleared - pending))
     }
 
 
