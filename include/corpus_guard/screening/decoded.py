@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from corpus_guard.domain import Finding, Span
 from corpus_guard.errors import GuardError
 from corpus_guard.screening.checks._views import decode_views
-from corpus_guard.screening.checks.instructions import Instructions
+from corpus_guard.screening.checks.instructions import SPEECH_ACT, Instructions
 from corpus_guard.screening.folding import fold
 
 if TYPE_CHECKING:
@@ -81,6 +81,8 @@ def locate_hidden(screening: Screening, findings: Sequence[Finding], hidden: str
     codes = {finding.code for finding in findings if finding.span is None and finding.code.endswith(".hidden")}
     places: dict[str, Span | None] = {}
     if codes and isinstance(check, Instructions):
+        if f"{check.name}.{SPEECH_ACT.id}.hidden" not in codes:
+            check = check.rules_alone()  # the encoders of the others take seconds to load
         with suppress(GuardError):  # RE2 ran out of memory: nothing is marked
             places = {each.code: each.span for each in check.read(hidden[:MAX_SOURCE_CHARS], hidden=True)}
     return [places.get(finding.code) if finding.code in codes else None for finding in findings]

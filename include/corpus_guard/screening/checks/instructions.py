@@ -399,6 +399,11 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
         is_on = self.params.order_probability < 1 and self._path == RULES_FILE
         return self._load_classifier() if is_on else None
 
+    def rules_alone(self) -> Instructions:
+        """Return the check without its classifier."""
+        params = self.params.model_copy(update={"order_probability": 1.0})
+        return Instructions(params, pack=self._path, name=self.name)
+
     @cached_property
     def _pack_digest(self) -> str:
         return sha256_bytes(self._path.read_bytes())
