@@ -154,7 +154,7 @@ def test_what_was_decided_is_taken_back_and_told(queue: Shelf, typed: Typed) -> 
     )
     decision = done["decisions"][0]["decision_id"]
 
-    assert "at least 8 characters" in typed("quarantine", "undo", decision[:7], *WHY)[2]
+    assert "at least 4 characters" in typed("quarantine", "undo", decision[:3], *WHY)[2]
     assert "'ffffffff' is not in the ledger" in typed("quarantine", "undo", "ffffffff", *WHY)[2]
     undone = typed("quarantine", "undo", decision[:8], *WHY, "--reviewer", "mo", "--json")
     assert as_json(undone) == {"undone": [decision]}
@@ -179,7 +179,7 @@ def test_an_ambiguous_beginning_of_an_id_names_the_ids(
     items = [item["version_id"] for item in listed(typed)[:2]]
     for item in items:
         typed("quarantine", "reject", item, *WHY, "--no-apply")
-    monkeypatch.setattr("corpus_guard.review.history.MIN_ID_PREFIX_CHARS", 0)
+    monkeypatch.setattr("corpus_guard.ledger.short_ids.MIN_CHARACTERS", 0)
 
     code, out, err = typed("quarantine", "undo", "", *WHY)
 

@@ -29,17 +29,16 @@ import sqlalchemy as sa
 
 from corpus_guard.corpus import retrieval_log
 from corpus_guard.domain import JsonRecord, sha256_text
-from corpus_guard.errors import Misuse, UnknownSubject
+from corpus_guard.errors import UnknownSubject
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.queries import insert_missing
+from corpus_guard.ledger.short_ids import find_id
 from corpus_guard.ledger.states import QueryOrigin, ReportState
 from corpus_guard.ledger.tables import filings, reports, traces
 from corpus_guard.traceback.filings import Filing, FilingWeigher, validate_filing
 from corpus_guard.traceback.retrieval import Complaint
-
-MIN_PREFIX_LENGTH = 6  # characters of a report's id
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,22 +273,11 @@ def find_report(ledger: Ledger, prefix: str) -> Report:
     """Return a report by its id or the beginning of it.
 
     Raises:
-        UnknownSubject: there is none.
-        Misuse: there are several, or `prefix` is too short.
+        UnknownSubject, Misuse: as `find_id`.
     """
-    if len(prefix) < MIN_PREFIX_LENGTH:
-        raise Misuse(
-            f"report {prefix!r}: expected at least {MIN_PREFIX_LENGTH} characters of its id; `guard report "
-            "list` shows the reports"
-        )
-    matches = reports.c.report_id.startswith(prefix.lower(), autoescape=True)
     with ledger.read() as connection:
-        rows = connection.execute(_select_reports().where(matches).limit(2)).all()
-    if not rows:
-        raise UnknownSubject(f"report {prefix!r} is not in the ledger; `guard report list` shows the reports")
-    if len(rows) > 1:
-        raise Misuse(f"report {prefix!r} could be {rows[0].report_id} or {rows[1].report_id}; give more of its id")
-    return _report_from_row(rows[0])
+        report_id = find_id(connection, sa.select(reports.c.report_id), prefix, "report", "see `guard report list`")
+        return _report_from_row(connection.execute(_select_reports().where(reports.c.report_id == report_id)).one())
 
 
 def list_filings(ledger: Ledger, report_id: str, limit: int = 100) -> list[FilingRow]:
