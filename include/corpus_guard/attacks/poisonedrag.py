@@ -25,7 +25,6 @@ def make_different_texts(texts: Sequence[str], count: int, seed: str) -> list[st
     Args:
         texts: the attacker's; at least one.
         count: of texts to return.
-        seed: of the rewritings.
 
     Returns:
         At most `count` texts, all different; fewer if the texts are too short to be rewritten in that many

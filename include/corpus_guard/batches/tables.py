@@ -104,7 +104,6 @@ def read_versions(
     """Read some versions of a batch.
 
     Args:
-        storage: holds the batch.
         name: of the Parquet file of versions.
         version_ids: of the versions that are read; those the file does not hold are missing in the result.
         columns: all, or `SERVED_COLUMNS`.

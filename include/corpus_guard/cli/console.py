@@ -53,7 +53,6 @@ def visible(text: str, *, lines: bool = False) -> str:
     """Return `text` with every invisible or control character as its code point, safe for a terminal and for rich markup.
 
     Args:
-        text: anything.
         lines: keep line breaks and tabs.
     """
     keep = "\n\t" if lines else ""

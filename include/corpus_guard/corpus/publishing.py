@@ -85,7 +85,6 @@ def record(
 
     Args:
         connection: of a `Ledger.write`.
-        run_id: the run that judged.
         batch: storage name of the Parquet file with the versions' texts.
         judged: versions and their judgements.
         collection: returns the name of a trust level's collection.
@@ -121,7 +120,6 @@ def rejudge(
 
     Args:
         connection: of a `Ledger.write`.
-        run_id: the run that judged again.
         batch: storage name of the Parquet file with the versions' texts.
         judged: versions and their new judgements.
         as_of: version id → time of its last judgement, as read before; a version that was judged since is
@@ -304,7 +302,6 @@ def stop_serving(
 
     Args:
         connection: of a `Ledger.write`.
-        run_id: the run that refuses them.
         refused: (document id, version id).
         collection: returns the name of a trust level's collection.
     """

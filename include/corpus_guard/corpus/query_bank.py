@@ -73,9 +73,6 @@ class QueryBank:
         not change loads no model.
 
         Args:
-            ledger: holds the questions, and knows the trusted documents.
-            storage: holds texts and vectors.
-            models: the embedder of the chunks.
             max_questions: number of questions at most.
             arriving: trusted versions that a run brings.
         """

@@ -81,9 +81,6 @@ class LoggedRetrieval:
 def question_key(folder: Path) -> bytes:
     """Return the key under which questions are hashed; it is made when first needed.
 
-    Args:
-        folder: of the deployment's keys.
-
     Raises:
         SettingsError: others can read it.
     """

@@ -77,8 +77,6 @@ class AttackedCorpus:
         """Search a collection that `fill_collection` filled.
 
         Args:
-            store: holds the collection.
-            name: of the collection.
             size: records in it.
             vectors: of questions.
         """
@@ -115,12 +113,9 @@ def fill_collection(
     """Fill a new collection with texts.
 
     Args:
-        store: gets the collection.
-        name: of the collection.
         texts: all texts; equal ones become one record.
         vectors: of texts and questions.
         model: digest of the embedding model, as stored with the collection.
-        progress: called for each step.
 
     Raises:
         Inconsistent: some of the texts cannot be found by any query.

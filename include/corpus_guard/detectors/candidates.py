@@ -91,9 +91,7 @@ def split_questions(
     """Return the questions to train on and those to measure on; only questions with planted and honest texts.
 
     Args:
-        settings: name the files of questions.
         detector: to be trained.
-        limit: reads at most so many questions of each file.
 
     Raises:
         Misuse: a file cannot be read, or a row is wrong.
@@ -131,8 +129,6 @@ def register_candidate(
     """Store a candidate's file, log all figures in MLflow, and register the candidate as the challenger.
 
     Args:
-        storage: gets the file.
-        settings: name the MLflow store.
         detector: kind of the candidate.
         content: the measured file.
         figures: of the candidate and of the detector in use.

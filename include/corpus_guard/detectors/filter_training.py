@@ -97,8 +97,6 @@ class FilterTrainer:
         """Train a classifier for use, on all candidates of `questions` and of their `foreign_questions`.
 
         Args:
-            questions: to learn from.
-            kind: of classifier.
             tau: of the features.
             threshold: decision threshold, 0..1; None: chosen by cross-validation.
 

@@ -64,8 +64,6 @@ def build_prompts(
     Args:
         paths: JSONL.
         passages: honest texts for questions with few of their own.
-        limit: reads at most so many questions of each file.
-        seed: of the choice of texts.
 
     Raises:
         Misuse: a file cannot be read, or no question has the fields that a prompt needs.
@@ -186,8 +184,6 @@ def build_table_prompts(
             ``attack``, such as GARAG's typos and HotFlip's prefixes; the kind of a prompt is its attack. Rows
             without both answers are left out.
         passages: as for `build_prompts`.
-        limit: reads at most so many questions of each file.
-        seed: of the misspellings.
 
     Raises:
         Misuse: a file cannot be read, or a row lacks a field.

@@ -35,10 +35,7 @@ def log_comparison(
     """Log a comparison and its best probe.
 
     Args:
-        settings: name the home that holds the runs unless a server is set.
-        comparison: all figures.
         testing: recordings that the probes were tested on.
-        params: what the figures depend on.
 
     Returns:
         The run's id.

@@ -83,10 +83,8 @@ def train_probe(
 
     Args:
         recordings: training data; recordings that are neither right nor the attacker's are left out.
-        plan: settings.
         trained_on: description of the training data.
         checkpoints: folder of the checkpoint; None: no checkpoint is written.
-        progress: called for every epoch.
 
     Returns:
         The probe; its figures are those on the calibration data.
@@ -125,7 +123,6 @@ def add_support_set(probe: Probe, learned: Recordings, calibration: Recordings, 
         learned: samples that the support set is drawn from.
         calibration: samples of questions that the network never saw.
         size: of the support set.
-        seed: of the draw.
 
     Raises:
         Misuse: `size` leaves a class without samples.
@@ -198,7 +195,6 @@ def draw_support(poisoned: NDArray[np.bool_], size: int, seed: int) -> NDArray[n
     Args:
         poisoned: the class of each sample, shape [n].
         size: of the support set, both classes together.
-        seed: of the draw.
 
     Raises:
         Misuse: `size` leaves a class without samples.

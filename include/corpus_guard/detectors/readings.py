@@ -45,7 +45,6 @@ class ReadingCache:
         Args:
             extractor: reads new pairs.
             pairs: question and text of each reading.
-            progress: called after each write.
         """
         keys = [digest("reading/v1", [extractor.version, *pair]) for pair in pairs]
         return self._complete(keys, pairs, extractor.read, progress)

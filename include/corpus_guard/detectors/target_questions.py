@@ -129,7 +129,6 @@ def add_other_answers(questions: TargetQuestions, count: int) -> TargetQuestions
     """Return the questions, each followed by itself with wrong answers to others that begin with the same word.
 
     Args:
-        questions: to be reported.
         count: of other answers for each question, at most; the same ones in every run.
     """
     others = wrong_answers_by_opening(questions.targets)

@@ -159,12 +159,8 @@ def build_cases(
     """Look each text up in a corpus that holds its edited form.
 
     Args:
-        texts: of an earlier day.
         distractors: other texts of today's corpus.
-        embedder: of both days.
-        edit: of the texts.
         share: the drift, 0..1.
-        seed: of the edits.
         absent: every `absent`-th text is left out of today's corpus.
 
     Raises:

@@ -142,12 +142,7 @@ def _kind(text: OrderText, by: str) -> str:
 
 
 def measure_slices(samples: Sequence[Sample], params: InstructionsParams) -> Iterator[Slice]:
-    """Yield for each slice how many documents of an open source wait for a reviewer, by rules alone and in all.
-
-    Args:
-        samples: documents.
-        params: of the check.
-    """
+    """Yield for each slice how many documents of an open source wait for a reviewer, by rules alone and in all."""
     with_classifier = Instructions(params)
     rules = Instructions(params.model_copy(update={"order_probability": 1.0}))
     slices: dict[tuple[str, bool], list[str]] = defaultdict(list)

@@ -48,8 +48,6 @@ def format_bundle(case: Case, scope: Scope, cause: RootCause, written_at: dateti
     """Return the bundle, JSON-ready.
 
     Args:
-        scope: what the case accuses.
-        cause: how it came in, in sentences.
         written_at: when the objects were last modified.
     """
     created, modified = _time(case.opened_at), _time(max(written_at, case.opened_at))

@@ -184,7 +184,6 @@ def find_subject(ledger: Ledger, name: str, kind: SubjectKind | None = None) -> 
     """Return the subject that `name` names.
 
     Args:
-        ledger: knows the things by name.
         name: id of a chunk, trace, run, principal or purge (of a trace and a purge its beginning); id, URI or source/URI of
             a document; name of a source. Of several kinds, the first in the order of `SubjectKind` counts.
         kind: look for this kind only.
@@ -221,7 +220,6 @@ def measure_exposure(
     """Return whom the texts of these subjects, taken together, have reached.
 
     Args:
-        ledger: holds the retrieval log.
         subjects: one or several; at least one.
         listed: entries of each list at most; counts are complete.
         key: under which the log hashes questions; None: it stores them. Without the right one, a report is not

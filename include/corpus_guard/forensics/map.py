@@ -121,7 +121,6 @@ def corpus_map(
     """Return the map of what is served and what waits.
 
     Args:
-        storage: holds the vectors.
         cache: folder in which the plane of each seal is kept.
         accused: ids of versions that a case accuses; they are always drawn.
         limit: served chunks that are drawn at most, and as many that wait.

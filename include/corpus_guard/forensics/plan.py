@@ -108,7 +108,6 @@ def plan_case(ledger: Ledger, policy: Policy, case: Case, scope: Scope) -> list[
 
     Args:
         policy: in force; a stricter setting is proposed from it.
-        scope: of the case.
     """
     names = {version.version_id: version.place for version in scope.accused}
     steps = {

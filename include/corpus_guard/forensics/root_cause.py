@@ -119,7 +119,6 @@ def root_cause(ledger: Ledger, policy: Policy, scope: Scope) -> RootCause:
 
     Args:
         policy: in force now; a version judged under another one is weighed by this one, and its own digest is in the case.
-        scope: of the case.
     """
     mutes = [mute for mute in list_mutes(ledger) if mute.source in scope.sources and mute.state == "active"]
     with ledger.read() as connection:

@@ -73,11 +73,8 @@ def promote(ledger: Ledger, detector: Detector, digest: str, *, run_id: str, by:
     """Put a detector into use, once. The caller has read its files and found them to be what was measured.
 
     Args:
-        ledger: records the promotion.
         detector: what kind.
         digest: of its files.
-        run_id: the run that promotes.
-        by: who approved it.
         details: more for the event, such as the version in a registry.
 
     Returns:

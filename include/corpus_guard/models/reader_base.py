@@ -18,7 +18,6 @@ def load_layers(folder: Path, attention: str, **options: bool) -> torch.nn.Modul
     """Return embedding and layers of a model in transformers' format, frozen, in the CPU's number format.
 
     Args:
-        folder: of the model.
         attention: name of its implementation in transformers.
         options: of the model's class.
     """

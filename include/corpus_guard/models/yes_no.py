@@ -51,7 +51,6 @@ def ask_yes_or_no(
     """Return the answer to each question.
 
     Args:
-        endpoint: of the model.
         questions: conversations that say how to answer.
         answer_tokens: where an answer is cut off.
 

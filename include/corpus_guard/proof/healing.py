@@ -64,7 +64,6 @@ def heal(ledger: Ledger, storage: Storage, store: Store, run_id: str, deviations
     """Undo those of `deviations` that can be undone; seal and verify afterwards.
 
     Args:
-        run_id: id of the run, for the event log.
         deviations: found by a verification.
 
     Raises:

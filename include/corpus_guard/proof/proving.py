@@ -97,7 +97,6 @@ def export_proofs(ledger: Ledger, storage: Storage, settings: Settings, folder: 
     `corpus_guard.proof.checking` checks them without this machine.
 
     Args:
-        settings: folder of the keys.
         folder: created if it does not exist; files of an older export are replaced, the head last.
 
     Returns:

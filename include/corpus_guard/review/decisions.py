@@ -128,10 +128,6 @@ def decide(
         rules: the policy's review rules; they say which releases need two people.
         items: 1 to `MAX_ITEMS` different items, each in the revision that the reviewer saw.
         choice: release, reject or escalate.
-        reviewer: the person who decides.
-        reason: why, in the reviewer's words; required.
-        policy_digest: digest of the policy in force.
-        identities: the people of reviewers.yaml.
         purpose: ``withdraw``: reject what is served; ``restore``: release what was withdrawn; None: a review of the
             quarantine.
 

@@ -166,14 +166,7 @@ def load_evidence(ledger: Ledger, storage: Storage, item: QueueItem) -> ItemEvid
 def load_contradictions(
     ledger: Ledger, storage: Storage, version: Version, findings: Sequence[Finding]
 ) -> list[Contradiction | None]:
-    """Return both sentences of each finding that names two; None for the others.
-
-    Args:
-        ledger: knows where the other versions are.
-        storage: holds their texts.
-        version: the version with these findings.
-        findings: in any order.
-    """
+    """Return both sentences of each finding that names two; None for the others."""
     wanted = {finding.counterstatement.version_id for finding in findings if finding.counterstatement}
     columns = (versions.c.version_id, versions.c.batch, documents.c.source, documents.c.uri, documents.c.trust)
     statement = sa.select(*columns).join(documents, documents.c.doc_id == versions.c.doc_id)
@@ -235,11 +228,6 @@ def find_neighbours(
     """Return the nearest served chunks of trusted sources, then of reviewed ones.
 
     Loads the embedder and queries Chroma, which is slow: call it only on request.
-
-    Args:
-        models: supplies the embedder.
-        evidence: the item.
-        k: maximum number of chunks.
 
     Raises:
         StoreUnavailable: the vector store does not answer.

@@ -96,7 +96,6 @@ class Identities:
         """Return the person whose private key this is, as a reviewer who signs.
 
         Args:
-            private: the key.
             login: name of the user who runs the command.
 
         Raises:

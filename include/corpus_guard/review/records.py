@@ -235,11 +235,6 @@ def record_act(
 
     Args:
         connection: a connection from `Ledger.write`.
-        kind: the action.
-        reviewer: the person who acts.
-        reason: the reason.
-        policy_digest: digest of the policy in force.
-        when: the time of the act.
         cause: a person, or the time to decide is over.
         columns: further columns of the table `acts`.
     """

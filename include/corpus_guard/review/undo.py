@@ -43,9 +43,6 @@ def undo_decision(
 
     Args:
         decision_id: id of a release, a rejection or an escalation.
-        reviewer: the person who undoes it.
-        reason: why; required.
-        policy_digest: digest of the policy in force.
 
     Returns:
         Ids of the undone decisions: undoing a first approval undoes the second as well, and undoing the decision that counts
@@ -157,7 +154,6 @@ def lapse_releases(ledger: Ledger, version_ids: Sequence[str], *, policy_digest:
 
     Args:
         version_ids: versions whose text changes.
-        policy_digest: digest of the policy in force.
 
     Returns:
         Ids of the undone releases.

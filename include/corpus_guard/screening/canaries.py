@@ -137,9 +137,6 @@ def screen_pack(
     """Screen the canaries of a run.
 
     Args:
-        screening: checks and policy of the run.
-        settings: limits of parsing.
-        chunker: cuts texts into chunks, as in the run.
         seed: fills the slots; the run's id.
         pack: the canaries, by default those of the package.
     """

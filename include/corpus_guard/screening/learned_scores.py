@@ -135,7 +135,6 @@ def load_score(kind: type[Score], path: Path, version: str, names: Sequence[str]
     """Read parameters.
 
     Args:
-        kind: of the score.
         path: a file such as ``learned/targeting.yaml``.
         version: the version that the code computes.
         names: its features, in order.

@@ -287,7 +287,6 @@ def find_in_live_store(ledger: Ledger, store: Store, embedder: TextEmbedder, tex
     """Return where a text of an earlier day lies in the live store, the most confident first.
 
     Args:
-        embedder: the one that made the vectors of the collections.
         text: of an earlier day.
 
     Raises:

@@ -128,12 +128,6 @@ def create_cases(seed: str, count: int = 12) -> list[CanaryCase]:
 def examine_judge(judge: Judge, embedder: TextEmbedder, seed: str, k: int = 5) -> JudgeCanaryResult:
     """Trace the canaries of a night.
 
-    Args:
-        judge: the judge of the night.
-        embedder: of questions and texts.
-        seed: chooses names and numbers; the run id of the night.
-        k: how many texts are retrieved.
-
     Raises:
         JudgeFailed: the judge cannot give an opinion.
     """

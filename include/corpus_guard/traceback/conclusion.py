@@ -104,9 +104,6 @@ def decide(
     """Conclude what the result of a loop amounts to.
 
     Args:
-        complaint: the question and its wrong answer.
-        loop_result: result of the loop.
-        judge: the judge that was used in the loop.
         rag_model: answers the question again; None: nothing is asked again.
         ask_always: ask the RAG model even if the probability needs no second opinion, for the record.
         use_activations_always: also ask the model about complaints that accuse nobody, if its activations can count.

@@ -73,10 +73,6 @@ class Filing:
 def validate_filing(filing: Filing, at: datetime) -> Filing:
     """Return `filing` as it can be stored: bounded, and without anything that a database refuses.
 
-    Args:
-        filing: as it was reported.
-        at: the current time.
-
     Raises:
         HostileInput: `report.empty_query`, `report.empty_output`, `report.no_zone` or `report.future`.
     """

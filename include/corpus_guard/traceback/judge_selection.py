@@ -24,7 +24,6 @@ def create_judge(settings: Settings, models: Models, ledger: Ledger | None = Non
 
     Args:
         settings: `Settings.judge` names it.
-        models: for the judge that needs no endpoint.
         ledger: stores an endpoint's answers, and says which embedded judge was promoted. Without a ledger,
             answers are kept as long as the judge lives, and the embedded judge is that of the settings, else
             that of the package.
@@ -51,7 +50,6 @@ def create_rag_model(settings: Settings, models: Models, ledger: Ledger | None =
 
     Args:
         settings: `Settings.rag_model` names it.
-        models: for the small language model.
         ledger: as for `create_judge`.
 
     Returns:

@@ -38,12 +38,7 @@ class LiveCorpus:
     missing = 0
 
     def __init__(self, ledger: Ledger, store: Store, embedder: TextEmbedder) -> None:
-        """Search a store.
-
-        Args:
-            ledger: says which records are published.
-            embedder: embeds questions.
-        """
+        """Search a store."""
         self._ledger = ledger
         self._store = store
         self._embedder = embedder

@@ -206,12 +206,7 @@ def decide_proposal(
     It takes effect with the next run of `quarantine_release`, and can be undone until then.
 
     Args:
-        rules: the policy's review rules.
         proposal_id: as the person saw it: other versions of the same content that came since change it.
-        reviewer: the person who decides.
-        reason: why; required.
-        policy_digest: digest of the policy in force.
-        identities: the people of reviewers.yaml.
 
     Raises:
         Stale: the trace does not propose this, or no longer.

@@ -155,7 +155,6 @@ def plan_withdrawal(
     """Return what these traces would take out of service. Changes nothing.
 
     Args:
-        trace_ids: ids of traces.
         version_ids: only the accused among these versions, with what has equal content; None: all that the traces accuse
             and nobody cleared.
 
@@ -242,14 +241,6 @@ def withdraw(
 ) -> WithdrawalResult:
     """Take the planned versions out of service, and seal. Killed anywhere, the same call completes the work.
 
-    Args:
-        storage: holds batches and manifests.
-        plan: from `plan_withdrawal`.
-        run_id: id of this run.
-        policy_digest: digest of the policy in force.
-        by: who approved it.
-        reason: why; stored for good.
-
     Raises:
         Misuse: no approver or no reason is named, or more of the same content arrived since the plan was
             made.
@@ -325,9 +316,6 @@ def ask_again(
     """Ask the questions of traces again after their texts were withdrawn, restored or purged, and store the answers.
 
     Args:
-        corpus: the live corpus.
-        rag_model: answers the questions.
-        trace_ids: ids of the traces.
         run_id: id of the run, for the event log; a question that this run has asked before is skipped.
         after: what was done.
 

@@ -36,10 +36,7 @@ def log_run(
     """Log one finished evaluation.
 
     Args:
-        settings: name the home that holds the runs unless a server is set.
         experiment: created if missing, e.g. ``corpus-guard/screening``.
-        params: what the figures depend on.
-        metrics: name → value.
         artifacts: a folder that is stored as a whole.
         series: name → values of the steps 1, 2, …, such as the loss of each epoch.
         tags: name → value, to find runs by.

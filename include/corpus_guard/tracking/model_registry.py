@@ -39,9 +39,7 @@ def register_challenger(settings: Settings, detector: Detector, run_id: str, tag
     """Register the files of a run as a new version, and mark it as the challenger.
 
     Args:
-        settings: name the MLflow store.
         detector: its files lie in the run's folder `ARTIFACT_FOLDERS`.
-        run_id: of the MLflow run.
         tags: of the version, such as the detector's digest.
 
     Returns:

@@ -152,9 +152,6 @@ def log_night(
     """Log a night.
 
     Args:
-        settings: name the home that holds the runs unless a server is set.
-        ledger: holds the traces.
-        run_id: of the night.
         open_reports: reports that wait for another night.
         canaries: the judge's results on its canaries; None: they were not traced.
         endpoint_usage: requests, tokens and seconds of the judge's endpoint; empty if it asks none.

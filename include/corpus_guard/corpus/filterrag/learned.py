@@ -178,12 +178,10 @@ def train(
         labels: True for adversarial texts.
         questions: the question of each text; texts of one question are never on both sides of a split.
         feature_version: `FeatureExtractor.version` of the features.
-        kind: XGBoost or Random Forest.
         tau: of the features.
         threshold: decision threshold, 0..1; None: chosen so that, in cross-validation by question, at most
             the share `false_alarm_rate` of clean texts is dropped.
         false_alarm_rate: see `threshold`.
-        seed: of everything random.
 
     Raises:
         Misuse: there is nothing to learn from: no texts, one class only, lengths that differ, or a feature

@@ -73,9 +73,7 @@ def read_claims(path: Path, half: Half, seed: int = 0, *, turned: bool = False) 
     """Return the claims of one half of a JSONL file in the form of FEVER or of SQuAD, in an order that the seed chooses.
 
     Args:
-        path: of the file.
         half: of its articles.
-        seed: chooses what is shown.
         turned: show some again, where what is right beside one text is wrong beside the other, or says nothing of it: passages in
             which another answer stands, and other sentences about a claim's subject.
 
@@ -102,7 +100,6 @@ def change_sentences(path: Path, half: Half, seed: int = 0) -> list[Labelled]:
     Args:
         path: JSONL, as `corpus_guard.detectors.contradictions.honest_texts` reads it; `ARRIVING` texts are used.
         half: of its documents.
-        seed: chooses texts and changes.
 
     Raises:
         Misuse: the file cannot be read, or a row has no text.

@@ -107,7 +107,6 @@ def show_planted(
     Args:
         attacks: on questions.
         passages: of each question; it may have none.
-        seed: chooses texts and passages.
     """
     choice = random.Random(f"{seed} planted")  # noqa: S311 - no secret
     examples: list[Labelled] = []

@@ -65,7 +65,6 @@ def make_examples(
         pairs: of whole pages.
         honest: texts of honest documents beside others: they contradict nothing.
         claims: of other people, and changed sentences of honest texts.
-        seed: of the order, and of what is shown a second time.
         alone: show one sentence of a page at a time.
     """
     choice = random.Random(f"{seed} contradictions")  # noqa: S311 - no secret
@@ -151,8 +150,6 @@ def train_contradiction_reader(
         claims: of other people, and changed sentences of honest texts.
         start: weights that it goes on from; None: it begins with the model as it is.
         share: of the trained weights in what is returned; the rest is `start`.
-        seed: of weights and order.
-        progress: told after each batch.
     """
     shown = make_examples(pairs, honest, claims, seed, alone=kind is SENTENCES)
     examples = [(pair.prompt(kind), label) for pair, label in shown]

@@ -55,9 +55,6 @@ def measure_contradictions(
     """Let every case arrive in an open source beside the trusted texts, and count.
 
     Args:
-        embedder: of the deployment.
-        wording: weighs words by their rarity.
-        seed: chooses wordings, values and surroundings.
         without: origins that are left out, as for `load_cases`.
         likely: reads what the rules leave open; None: the rules alone are measured.
         late: the trusted texts arrive when the cases are served.
@@ -97,7 +94,6 @@ def contradicted_texts(
         places: of the chunks, one of each version.
         texts: of the chunks.
         vectors: their unit vectors, shape (chunks, dimensions).
-        wording: weighs words by their rarity.
         likely: reads what the rules leave open; None: the rules alone look.
         late: the trusted chunks arrive when the others are served; else all arrive together.
     """

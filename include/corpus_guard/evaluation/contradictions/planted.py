@@ -40,9 +40,6 @@ def measure_planted(
 
     Args:
         path: JSONL file of attacks.
-        passages: of each question, as `read_passages` returns them.
-        embedder: of the deployment.
-        wording: weighs words by their rarity.
         likely: reads what the rules leave open; None: the rules alone are measured.
         late: the trusted passages arrive when the others are served.
 

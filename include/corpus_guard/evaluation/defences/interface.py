@@ -66,7 +66,6 @@ class DefenceResources:
         """Use the deployment's models; none is loaded yet.
 
         Args:
-            models: the embedder and the language model.
             ordinary: random texts of the corpus; the paper takes 1,000.
             prompted: see `DefenceResources`.
         """

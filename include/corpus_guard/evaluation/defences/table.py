@@ -84,9 +84,7 @@ def measure_defences(
 
     Args:
         rows: questions under attack, traced.
-        rag_model: answers the questions.
         defences: by name; see `corpus_guard.evaluation.defences.build_defences`.
-        progress: called before each row.
 
     Raises:
         FilterFailed: a filter does not answer.

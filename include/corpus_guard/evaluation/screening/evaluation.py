@@ -73,10 +73,7 @@ def evaluate_screening(
     """Screen labelled texts and count.
 
     Args:
-        settings: of the guard that is measured.
-        request: the options.
         peers: other screeners, which get the same texts.
-        progress: called for each step.
 
     Raises:
         Misuse: a file or a row is wrong.

@@ -131,7 +131,6 @@ def run_trials(
     """Run the plan, except the protocols in `skipped`.
 
     Args:
-        samples: labelled texts.
         plan: protocols, and the samples to use.
         screeners: each gets every trial.
         skipped: protocols that cannot be run, and why; stored in the result.

@@ -18,7 +18,6 @@ def draw_result(
     """Draw the plots that the result has data for.
 
     Args:
-        result: of the trials.
         screener: its figures are drawn.
         folder: must exist.
         costs: check → chunks per second.

@@ -74,7 +74,6 @@ def sibling_trials(samples: Sequence[Sample], clean: Iterable[Sample], seed: int
     Args:
         samples: attacks with a question, and clean texts.
         clean: further clean texts.
-        seed: of the order of questions, the places in the batch, and the clean texts.
     """
     samples, clean = list(samples), list(clean)
     pools = {half: _Pool(_ordinary(samples, half), _ordinary(clean, half), seed) for half in Half}
@@ -98,7 +97,6 @@ def bank_trials(samples: Sequence[Sample], questions: Iterable[str], seed: int) 
     Args:
         samples: attacks and clean texts; those without a question are left out.
         questions: further questions to fill the bank.
-        seed: of the order of questions.
     """
     by_question: dict[str, list[Sample]] = defaultdict(list)
     for sample in samples:
@@ -138,7 +136,6 @@ def answer_trials(samples: Sequence[Sample], clean: Iterable[Sample], seed: int)
     Args:
         samples: ordinary texts; those without a question are left out.
         clean: further clean texts, to fill up.
-        seed: of the order.
     """
     fill = list(clean)
     for half in Half:
@@ -153,7 +150,6 @@ def attacked_answer_trials(samples: Sequence[Sample], clean: Iterable[Sample], s
         samples: attacks with a question, and ordinary texts with the same questions; questions without both
             are left out.
         clean: further clean texts, to fill up.
-        seed: of the order and of the places.
     """
     samples, fill = list(samples), list(clean)
     for (key, half), group in _grouped(s for s in samples if s.attack and s.question):

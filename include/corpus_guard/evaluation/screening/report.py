@@ -21,8 +21,6 @@ def as_dict(
     """Return counts, intervals, finding codes, risk histograms and curves for JSON, without texts.
 
     Args:
-        result: of the trials.
-        plan: of the trials.
         screeners: names, ours first.
         sections: further sections (policy, models, throughput, …).
     """

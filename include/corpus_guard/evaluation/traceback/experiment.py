@@ -138,11 +138,8 @@ def evaluate_traceback(
     """Evaluate one attack against one judge.
 
     Args:
-        settings: of the guard that is measured.
-        request: the options.
         models: loaded ones; None: those of the settings.
         make: builds a judge from its name.
-        progress: called for each step.
 
     Raises:
         Misuse: a file, a row or an option is wrong.
@@ -204,11 +201,6 @@ def measure_answers(
 
     Args:
         accused_targets: questions with a right answer, and the accused texts.
-        corpus: searched by the RAG application.
-        k: texts that the RAG application retrieves.
-        rag_model: answers the questions.
-        defences: by name.
-        progress: called for each question.
     """
     rows = [
         AttackedQuestion(

@@ -24,11 +24,7 @@ def rotate(
     """Replace the active key with a new one, and sign a head with both.
 
     Args:
-        settings: home and folder of the keys, witness and anchor.
-        run_id: for the log.
         overlap: events during which the old key keeps signing.
-        by: who asked for it.
-        reason: why.
 
     Returns:
         The new public key, and the head whose log names it.
@@ -53,12 +49,8 @@ def revoke(
     """Stop trusting a key that was replaced, and return the head that the others sign.
 
     Args:
-        settings: home and folder of the keys, witness and anchor.
-        run_id: for the log.
         key_id: 8 hexadecimal digits.
         size: of the last head for which the key is trusted; None: of the newest one.
-        by: who asked for it.
-        reason: why.
 
     Raises:
         Misuse: it is the active key: rotate first.

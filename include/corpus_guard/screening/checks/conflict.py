@@ -93,7 +93,6 @@ class Conflict(ConfiguredCheck[ConflictParams]):
         """Return what reads the pairs that the rules leave open; None where the policy has none read.
 
         Args:
-            models: of the deployment.
             cache: of the answers of a model that is asked; None: they are kept as long as the process runs.
             may_ask: a model is asked, where the policy names one.
 

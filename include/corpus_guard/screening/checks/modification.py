@@ -93,7 +93,6 @@ class Modification(ConfiguredCheck[ModificationParams]):
         """Keep the parameters.
 
         Args:
-            params: limits.
             instructions: the check that reads new passages.
         """
         super().__init__(params)

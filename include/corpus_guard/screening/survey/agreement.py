@@ -203,7 +203,6 @@ def find_groups(
         passages: every new chunk.
         vectors: their unit vectors, shape (passages, dimensions).
         texts: fetches texts by position.
-        wording: weighs words by their rarity.
         grouping: model and thresholds.
         served: chunks that the collections hold already.
     """

@@ -57,7 +57,6 @@ def repetition(texts: Sequence[str], rarity: Callable[[str], float]) -> float:
 
     Args:
         texts: of the members, two at least.
-        rarity: bits of a word.
     """
     read = [split_words(text)[:MAX_WORDS] for text in texts[:MAX_MEMBERS]]
     opening = _common_opening(read)

@@ -172,7 +172,6 @@ def find_related_statements(
         vectors: their unit vectors, shape (chunks, dimensions).
         texts: fetches texts by position.
         served: chunks that the collections hold already.
-        rarity: bits of a word.
         max_comparisons: pairs of chunks.
         likely: reads what the rules leave open; None: nobody reads them.
     """

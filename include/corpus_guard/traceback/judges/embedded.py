@@ -311,7 +311,6 @@ def train_trees(
         weights: of the rows, shape (n,).
         names: of the features; see `RISING`.
         rounds: number of trees.
-        seed: for the sampling.
     """
     import xgboost
 
