@@ -28,7 +28,15 @@ from corpus_guard.corpus.outbox import retire_replaced
 from corpus_guard.domain import Chunk, Finding, Judgement, TrustLevel, Version, sha256_text
 from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
-from corpus_guard.ledger.queries import Row, finding_from_row, insert_missing, select_in_batches, upsert
+from corpus_guard.ledger.queries import (
+    Row,
+    finding_from_row,
+    insert_missing,
+    rows_by_id,
+    select_in_batches,
+    upsert,
+    values_by_id,
+)
 from corpus_guard.ledger.states import (
     LIVE_STATES,
     SERVABLE_STATES,
@@ -255,18 +263,13 @@ def _move_targets(connection: sa.Connection, served: Sequence[Version]) -> None:
 
 def _targets(connection: sa.Connection, served: Sequence[Version]) -> list[Version]:
     """Return the versions that are their documents' targets."""
-    statement = sa.select(
-        documents.c.doc_id, documents.c.target_version, documents.c.target_fetched_at, documents.c.trust
-    )
-    doc_ids = [version.doc_id for version in served]
-    targets = {
-        row.doc_id: (row.target_version, row.target_fetched_at, row.trust)
-        for row in select_in_batches(connection, statement, documents.c.doc_id, doc_ids)
-    }
+    statement = sa.select(*documents.c["doc_id", "target_version", "target_fetched_at", "trust"])
+    targets = rows_by_id(connection, statement, (version.doc_id for version in served))
     return [
         version
         for version in served
-        if targets[version.doc_id] == (version.version_id, version.stamp.fetched_at, version.stamp.trust.value)
+        if tuple(targets[version.doc_id])
+        == (version.doc_id, version.version_id, version.stamp.fetched_at, version.stamp.trust.value)
     ]
 
 
@@ -311,8 +314,7 @@ def stop_serving(
     affected = sa.select(documents.c.doc_id, documents.c.trust).where(
         sa.or_(published, documents.c.target_version.is_not(None))
     )
-    doc_ids = [doc_id for doc_id, _ in refused]
-    levels = {row.doc_id: row.trust for row in select_in_batches(connection, affected, documents.c.doc_id, doc_ids)}
+    levels = values_by_id(connection, affected, (doc_id for doc_id, _ in refused))
     for doc_id, version_id in refused:
         if doc_id not in levels:
             continue
@@ -343,9 +345,7 @@ def stop_serving(
 
 
 def _judged_before(connection: sa.Connection, version_ids: Sequence[str]) -> dict[str, Row]:
-    statement = sa.select(versions.c.version_id, versions.c.state, versions.c.judged_at)
-    rows = select_in_batches(connection, statement, versions.c.version_id, version_ids)
-    return {row.version_id: row for row in rows}
+    return rows_by_id(connection, sa.select(*versions.c["version_id", "state", "judged_at"]), version_ids)
 
 
 def _states(connection: sa.Connection, judged: Judged) -> dict[str, VersionState]:
@@ -490,9 +490,8 @@ def _write_versions(
 
 def _waiting_before(connection: sa.Connection, version_ids: Sequence[str]) -> dict[str, Row]:
     """Return the versions that wait or waited; a new judgement keeps their time and their campaign."""
-    columns = ("version_id", "state", "risk", "waits_since", "reopened_at", "campaign")
-    statement = sa.select(*(versions.c[name] for name in columns)).where(versions.c.waits_since.is_not(None))
-    return {row.version_id: row for row in select_in_batches(connection, statement, versions.c.version_id, version_ids)}
+    columns = versions.c["version_id", "state", "risk", "waits_since", "reopened_at", "campaign"]
+    return rows_by_id(connection, sa.select(*columns).where(versions.c.waits_since.is_not(None)), version_ids)
 
 
 def _stays_reopened(before: Row | None, state: VersionState) -> bool:

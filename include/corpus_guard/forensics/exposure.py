@@ -27,7 +27,7 @@ from corpus_guard.corpus.retrieval_log import PRUNED_EVENT, query_id
 from corpus_guard.domain import JsonRecord
 from corpus_guard.errors import UnknownSubject
 from corpus_guard.forensics.kinds import SubjectKind
-from corpus_guard.ledger.queries import Row, Select, is_sqlite, select_in_batches
+from corpus_guard.ledger.queries import Row, Select, is_sqlite, select_in_batches, values_by_id
 from corpus_guard.ledger.states import Label
 from corpus_guard.ledger.tables import (
     chunks,
@@ -375,8 +375,7 @@ def _count_groups(connection: sa.Connection, column: sa.Column[Any], *conditions
 
 
 def _questions(connection: sa.Connection, rows: Sequence[Row]) -> tuple[ExposedQuestion, ...]:
-    stored = select_in_batches(connection, sa.select(queries), queries.c.query_id, [row.name for row in rows])
-    texts = {row.query_id: row.text for row in stored}
+    texts = values_by_id(connection, sa.select(queries.c.query_id, queries.c.text), (row.name for row in rows))
     return tuple(
         ExposedQuestion(
             row.name, texts.get(row.name) or None, row.times, row.shown if row.recorded else None, row.first, row.last

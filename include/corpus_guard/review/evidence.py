@@ -20,7 +20,7 @@ from corpus_guard.batches.reading import read_checked_versions
 from corpus_guard.domain import Finding, Skipped, Span, Stamp, TrustLevel, Version
 from corpus_guard.errors import GuardError, UnknownSubject
 from corpus_guard.ledger import Ledger
-from corpus_guard.ledger.queries import select_in_batches
+from corpus_guard.ledger.queries import rows_by_id
 from corpus_guard.ledger.tables import chunks, documents, versions
 from corpus_guard.ledger.triage import principal_name
 from corpus_guard.review.queue import QueueItem
@@ -171,7 +171,7 @@ def load_contradictions(
     columns = (versions.c.version_id, versions.c.batch, documents.c.source, documents.c.uri, documents.c.trust)
     statement = sa.select(*columns).join(documents, documents.c.doc_id == versions.c.doc_id)
     with ledger.read() as connection:
-        rows = {row.version_id: row for row in select_in_batches(connection, statement, versions.c.version_id, wanted)}
+        rows = rows_by_id(connection, statement, wanted)
     texts: dict[str, str] = {}
     for version_id, row in rows.items():
         with contextlib.suppress(GuardError):  # damaged: `guard verify` names it, and the ids are still shown

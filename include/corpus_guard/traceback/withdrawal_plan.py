@@ -32,7 +32,7 @@ from corpus_guard.domain import sha256_text, to_storable
 from corpus_guard.errors import JudgeFailed, Misuse
 from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
-from corpus_guard.ledger.queries import select_in_batches
+from corpus_guard.ledger.queries import rows_by_id, select_in_batches, values_by_id
 from corpus_guard.ledger.runs import begin_run
 from corpus_guard.ledger.states import SERVABLE_STATES, Label, Purpose, RunKind, TraceOutcome, VersionState
 from corpus_guard.ledger.tables import blocked, decision_stands, decisions, events, reports, suspects, traces, versions
@@ -162,10 +162,7 @@ def plan_withdrawal(
         Misuse: a trace is unknown, or did not end as *traced*, or accuses none of these versions.
     """
     with ledger.read() as connection:
-        ended = sa.select(traces.c.trace_id, traces.c.outcome)
-        outcomes = {
-            row.trace_id: row.outcome for row in select_in_batches(connection, ended, traces.c.trace_id, trace_ids)
-        }
+        outcomes = values_by_id(connection, sa.select(traces.c.trace_id, traces.c.outcome), trace_ids)
         for trace_id in trace_ids:
             if trace_id not in outcomes:
                 raise Misuse(f"trace {trace_id} is not in the ledger; `guard trace list` shows the traces")
@@ -398,9 +395,6 @@ def _questions_to_ask(ledger: Ledger, run_id: str, trace_ids: Sequence[str]) -> 
 def _versions_in_service(connection: sa.Connection, plan: WithdrawalPlan) -> list[str]:
     """Return the versions of the plan that are not both rejected and blocked yet."""
     columns = sa.select(versions.c.version_id, versions.c.state, versions.c.content_sha256)
-    rows = list(select_in_batches(connection, columns, versions.c.version_id, plan.versions))
-    hashes = {row.content_sha256 for row in rows}
-    stopped = {
-        row.sha256 for row in select_in_batches(connection, sa.select(blocked.c.sha256), blocked.c.sha256, hashes)
-    }
+    rows = rows_by_id(connection, columns, plan.versions).values()
+    stopped = rows_by_id(connection, sa.select(blocked.c.sha256), {row.content_sha256 for row in rows})
     return [row.version_id for row in rows if row.state != VersionState.REJECTED or row.content_sha256 not in stopped]
