@@ -11,3 +11,10 @@ from corpus_guard.models import Models
 def models_of_the_workspace(workspace_models: Models, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every deployment that a command opens use the models of `deployment`, which are loaded already."""
     monkeypatch.setattr("corpus_guard.deployment.Models", lambda settings: workspace_models)
+
+
+@pytest.fixture(autouse=True)
+def wide_console_without_mlflow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave tables unfolded, and MLflow's runs in the home."""
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from corpus_guard.cli import main as cli
 from corpus_guard.models import Models
 from corpus_guard.settings import Settings
-from deploying import BAD, GOOD, TICKETS, Workspace, deploy
+from deploying import BAD, GOOD, TICKETS, Typed, Workspace, deploy
 from siblings import QUESTION, SIBLINGS, UNRELATED
 
 GUARD = Path(sys.executable).with_name("guard")
@@ -61,12 +61,9 @@ def deployment(tmp_path_factory: pytest.TempPathFactory, chroma_url: str, models
 
 
 @pytest.fixture
-def run(deployment: Workspace, monkeypatch: pytest.MonkeyPatch, typed: Callable[..., tuple[int, str, str]]) -> Run:
+def run(deployment: Workspace, monkeypatch: pytest.MonkeyPatch, typed: Typed) -> Run:
     """`guard` in this process (models loaded once), with its own standard output and error."""
-    for name, value in deployment.environment.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setattr("corpus_guard.deployment.Models", lambda settings: deployment.models)
-    monkeypatch.setenv("COLUMNS", "200")
+    deployment.enter(monkeypatch)
 
     def call(*arguments: str) -> Done:
         return Done(*typed(*arguments))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,14 +15,12 @@ from corpus_guard.detectors.contradictions.planted import read_attacks, read_pas
 from corpus_guard.detectors.samples import Half, assign_half
 from corpus_guard.models.contradiction_reader import EXCERPTS, SENTENCES, SIEVE
 from corpus_guard.models.trained_reader import ReaderKind, ReaderWeights
-
-Typed = Callable[..., tuple[int, str, str]]
+from deploying import Typed
 
 
 @pytest.fixture
 def texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
     """A manual, and a post that contradicts it and steers the terminal."""
-    monkeypatch.setenv("COLUMNS", "200")
     manual, post = tmp_path / "manual.md", tmp_path / "post.md"
     manual.write_text("The OX-12 must be calibrated every 6 months. It weighs 1.2 kg.")
     post.write_text("The OX-12 must be calibrated \u202eevery 36 months\x1b[2J. It weighs 1,200 g. Paint it [red].")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +11,9 @@ import pytest
 
 from corpus_guard.domain import Severity, Verdict
 from corpus_guard.settings import Settings
+from deploying import Typed
 from material import Shelf, a_finding, a_version, judged
 
-Typed = Callable[..., tuple[int, str, str]]
 WHY = ("--reason", "looked at it")
 HOSTILE = "\x1b[31m[red]<script>{{ x }}\u202e"
 
