@@ -28,7 +28,7 @@ def home(tmp_path: Path, models_home: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.fixture
-def recorded(tmp_path: Path, home: Path, models: Models, monkeypatch: pytest.MonkeyPatch) -> Path:
+def recorded(tmp_path: Path, home: Path, models: Models) -> Path:
     """A folder in which all that is asked for was recorded."""
     folder = tmp_path / "recordings"
     as_if_answered(models.language_model.digest, [*build_prompts([SAMPLE]), *build_table_prompts([SAMPLE], [])], folder)

@@ -19,7 +19,7 @@ from deploying import Typed
 
 
 @pytest.fixture
-def texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
+def texts(tmp_path: Path) -> tuple[str, str]:
     """A manual, and a post that contradicts it and steers the terminal."""
     manual, post = tmp_path / "manual.md", tmp_path / "post.md"
     manual.write_text("The OX-12 must be calibrated every 6 months. It weighs 1.2 kg.")
