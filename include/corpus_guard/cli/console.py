@@ -76,6 +76,16 @@ def as_json(value: Any, *, indent: int | None = None) -> str:
     )
 
 
+def say(text: str) -> None:
+    """Print a line to standard output, as long as it is. It may hold markup, so hostile text must have gone through `visible`."""
+    out.print(text, soft_wrap=True)
+
+
+def say_aside(text: str) -> None:
+    """Print a line as `say` does, to standard error: no result, but what a person wants to know beside it."""
+    err.print(text, soft_wrap=True)
+
+
 def print_json(value: Any) -> None:
     """Write a value as indented JSON to standard output."""
     out.file.write(as_json(value, indent=2) + "\n")
@@ -129,6 +139,11 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], rig
     return result
 
 
+def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[str] = ()) -> None:
+    """Print what `table` returns to standard output."""
+    out.print(table(title, columns, rows, right))
+
+
 @contextlib.contextmanager
 def progress(show: bool) -> Iterator[Callable[[str, int, int | None], None]]:
     """Show a progress bar on standard error, if `show` and if it is a terminal."""
@@ -166,7 +181,7 @@ def resumable(command: str) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         again = f"Run `{command}` again: it does what is not done yet"
-        err.print(f"[bold red]guard:[/bold red] interrupted; what was recorded is kept. {again}", soft_wrap=True)
+        say_aside(f"[bold red]guard:[/bold red] interrupted; what was recorded is kept. {again}")
         raise
 
 
@@ -177,7 +192,7 @@ def write_figures(figures: Any, path: Path | None) -> None:
     elif path is not None:
         with writing(path) as write:
             write(as_json(figures, indent=1) + "\n")
-        err.print(f"All figures: {visible(str(path))}", soft_wrap=True)
+        say_aside(f"All figures: {visible(str(path))}")
 
 
 @contextlib.contextmanager
