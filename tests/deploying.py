@@ -199,11 +199,7 @@ def deploy(
     made = Workspace(
         root,
         Settings(
-            home=home,
-            sources_file=root / "sources.yaml",
-            chroma_url=chroma_url,
-            collection_prefix=prefix,
-            **settings,
+            home=home, sources_file=root / "sources.yaml", chroma_url=chroma_url, collection_prefix=prefix, **settings
         ),
         models,
     )

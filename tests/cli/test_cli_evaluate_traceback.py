@@ -24,13 +24,7 @@ FIGURES = {
 
 
 @pytest.fixture
-def run(
-    tmp_path: Path,
-    models_home: Path,
-    models: Models,
-    monkeypatch: pytest.MonkeyPatch,
-    typed: Typed,
-) -> Typed:
+def run(tmp_path: Path, models_home: Path, models: Models, monkeypatch: pytest.MonkeyPatch, typed: Typed) -> Typed:
     """`guard evaluate traceback` in this process, models loaded once."""
     home = tmp_path / "home"
     home.mkdir()

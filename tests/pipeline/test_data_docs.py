@@ -14,13 +14,7 @@ import yaml
 
 from corpus_guard.errors import UnknownSubject
 from corpus_guard.ledger.runs import run_folder
-from corpus_guard.pipeline.data_docs import (
-    DataDocs,
-    SuiteResult,
-    last_judging_refresh,
-    load_data_docs,
-    write_data_docs,
-)
+from corpus_guard.pipeline.data_docs import DataDocs, SuiteResult, last_judging_refresh, load_data_docs, write_data_docs
 from corpus_guard.settings import PACKAGE
 from deploying import GOOD, TICKETS, Typed, Workspace
 

@@ -187,9 +187,7 @@ def mutes(as_json: Json = False) -> None:
         for mute in listed
     ]
     print_table(
-        f"{plural(len(rows), 'mute')}",
-        ("id", "state", "source", "code", "proposed by", "confirmed by", "why"),
-        rows,
+        f"{plural(len(rows), 'mute')}", ("id", "state", "source", "code", "proposed by", "confirmed by", "why"), rows
     )
 
 

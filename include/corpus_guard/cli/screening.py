@@ -92,11 +92,7 @@ def rescreen(
 
     Example: `guard rescreen --dry-run`
     """
-    with (
-        console.resumable("guard rescreen"),
-        Deployment() as deployment,
-        console.progress(not as_json) as progress,
-    ):
+    with console.resumable("guard rescreen"), Deployment() as deployment, console.progress(not as_json) as progress:
         result = deployment.rescreen(new_run_id("rescreen"), source or (), dry_run=dry_run, progress=progress)
     if as_json:
         console.print_json(result)
@@ -118,11 +114,7 @@ def reparse(
 
     Example: `guard reparse --dry-run`
     """
-    with (
-        console.resumable("guard reparse"),
-        Deployment() as deployment,
-        console.progress(not as_json) as progress,
-    ):
+    with console.resumable("guard reparse"), Deployment() as deployment, console.progress(not as_json) as progress:
         result = deployment.reparse(new_run_id("reparse"), source or (), dry_run=dry_run, progress=progress)
     if as_json:
         console.print_json(result)

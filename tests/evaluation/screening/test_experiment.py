@@ -111,10 +111,7 @@ def test_the_risk_of_each_attack_is_held_against_all_honest_documents() -> None:
         [*SAMPLES, *prompts], ScreeningPlan((ArrivalProtocol.SINGLE,)), [Words("ours", "nine metres")]
     ).curves("ours")
 
-    assert {name: curve.auc for name, curve in curves.items()} == {
-        "lies · bare": 1.0,
-        "lies · Question? + text": 1.0,
-    }
+    assert {name: curve.auc for name, curve in curves.items()} == {"lies · bare": 1.0, "lies · Question? + text": 1.0}
 
 
 @pytest.mark.parametrize(

@@ -318,10 +318,7 @@ def test_what_an_open_incident_names_is_read_again_until_it_is_whole(
 
 
 def test_the_command_names_all_damage_exits_with_1_and_counts_files(
-    copy: Deployment,
-    monkeypatch: pytest.MonkeyPatch,
-    original: Workspace,
-    typed: Typed,
+    copy: Deployment, monkeypatch: pytest.MonkeyPatch, original: Workspace, typed: Typed
 ) -> None:
     for name, value in replace(original, settings=copy.settings).environment.items():
         monkeypatch.setenv(name, value)
