@@ -327,9 +327,9 @@ def chunk_id(document: str, version: str, ordinal: int, text: str, chunker: str)
     return digest("chunk/v1", [document, version, str(ordinal), sha256_text(text), chunker])[:32]
 
 
-def plural(count: int, noun: str, many: str = "") -> str:
+def plural(count: int, noun: str) -> str:
     """Return a count with its noun: "1 item", "1,204 items", "3 stretches"."""
-    return f"{count:,} {noun if count == 1 else many or noun + 's'}"
+    return f"{count:,} {noun if count == 1 else noun + 's'}"
 
 
 def record_digest(text_sha256: str, vector_sha256: str, metadata_sha256: str) -> str:

@@ -98,21 +98,18 @@ def versions_from_table(table: pa.Table) -> list[Version]:
     return [_version(row) for row in table.to_pylist()]
 
 
-def read_versions(
-    storage: Storage, name: str, version_ids: Collection[str], columns: list[str] | None = None
-) -> list[Version]:
+def read_versions(storage: Storage, name: str, version_ids: Collection[str]) -> list[Version]:
     """Read some versions of a batch.
 
     Args:
         name: of the Parquet file of versions.
         version_ids: of the versions that are read; those the file does not hold are missing in the result.
-        columns: all, or `SERVED_COLUMNS`.
 
     Raises:
         Inconsistent: the file is gone.
     """
     filters: Filters = [("version_id", "in", list(version_ids))]
-    return versions_from_table(storage.read_table(name, columns=columns, filters=filters))
+    return versions_from_table(storage.read_table(name, filters=filters))
 
 
 def chunk_texts_from_table(table: pa.Table) -> list[tuple[str, str]]:

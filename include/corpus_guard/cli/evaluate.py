@@ -443,8 +443,6 @@ def _show(evaluation: ScreeningEvaluation) -> None:
         cells = [tuple(_COLOURS.get(cell, visible(cell)) for cell in row) for row in table.rows]
         print_table(table.title, table.columns, cells, right=table.columns[1:-1])
         out.print()
-    for protocol, reason in evaluation.result.skipped.items():
-        say(f"{protocol}: not run, {reason}")
     if evaluation.throughput:
         rows = [
             (cost.check, f"{cost.chunks:,}", f"{cost.chunks_per_second:,.0f}", f"{cost.share:.1%}")

@@ -103,9 +103,9 @@ def load_canaries(path: Path = CANARIES_FILE) -> CanaryPack:
 
 
 @cache
-def canaries_digest(path: Path = CANARIES_FILE) -> str:
+def canaries_digest() -> str:
     """Return a digest that changes with the pack."""
-    return sha256_bytes(path.read_bytes())
+    return sha256_bytes(CANARIES_FILE.read_bytes())
 
 
 def plant_canaries(pack: CanaryPack, settings: Settings, chunker: Chunker, seed: str) -> list[Version]:

@@ -233,7 +233,7 @@ def split_into_probes(text: str) -> list[str]:
     return list(dict.fromkeys([text, *parts]))[:MAX_PROBES]
 
 
-def find_candidates(text: str, corpus: SearchableCorpus, nearest: int = RECORDS_PER_PROBE) -> list[RetrievedText]:
+def find_candidates(text: str, corpus: SearchableCorpus) -> list[RetrievedText]:
     """Return what a text and its parts retrieve, each record once.
 
     Raises:
@@ -241,7 +241,7 @@ def find_candidates(text: str, corpus: SearchableCorpus, nearest: int = RECORDS_
     """
     candidates: dict[str, RetrievedText] = {}
     for probe in split_into_probes(text):
-        for candidate in corpus.retrieve(probe, nearest):
+        for candidate in corpus.retrieve(probe, RECORDS_PER_PROBE):
             candidates.setdefault(candidate.chunk_id, candidate)
     return list(candidates.values())
 

@@ -129,9 +129,7 @@ def run_trace(
     return records.finish_trace(ledger, finished) if complaint.report_id else finished
 
 
-def locate_accused_texts(
-    access: CorpusAccess, query: str, trace: Trace, max_texts: int = MAX_LOCATED_TEXTS
-) -> dict[str, list[Attribution]]:
+def locate_accused_texts(access: CorpusAccess, query: str, trace: Trace) -> dict[str, list[Attribution]]:
     """Locate in the live corpus the texts that a trace of an earlier one accuses.
 
     They may have been edited or chunked anew since.
@@ -150,7 +148,7 @@ def locate_accused_texts(
     embedder = access.models.embedder
     return {
         row.chunk_id: find_in_live_store(access.ledger, access.store, embedder, unchanged[row.chunk_id].text)
-        for row in trace.accused[:max_texts]
+        for row in trace.accused[:MAX_LOCATED_TEXTS]
         if row.chunk_id in unchanged
     }
 

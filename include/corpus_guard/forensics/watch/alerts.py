@@ -210,11 +210,10 @@ def choose_alerts(
     return alerts, over
 
 
-def list_alerts(ledger: Ledger, *, since: datetime | None = None, limit: int = 100) -> list[RetrievalAlert]:
+def list_alerts(ledger: Ledger, *, limit: int = 100) -> list[RetrievalAlert]:
     """Return alerts with their documents, the newest first."""
     with ledger.read() as connection:
-        alerts = [alert for alert in _logged_alerts(connection) if since is None or alert.until >= since]
-        alerts = alerts[::-1][:limit]
+        alerts = _logged_alerts(connection)[::-1][:limit]
         statement = sa.select(documents.c.doc_id, documents.c.source, documents.c.uri)
         places = rows_by_id(connection, statement, (alert.subject for alert in alerts))
     return [
