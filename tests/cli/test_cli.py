@@ -301,7 +301,7 @@ def test_misuse_ends_with_2(run: Run, as_json: list[str]) -> None:
     one_line(
         run("refresh", "--source", "pagse", *as_json), 2, "'pagse' is not in", "sources.yaml", "known: pages, tickets"
     )
-    one_line(run("quarantine", "show", "abc", *as_json), 2, "'abc'", "at least 6 characters", "guard quarantine list")
+    one_line(run("quarantine", "show", "abc", *as_json), 2, "'abc'", "at least 4 characters", "guard quarantine list")
     one_line(run("quarantine", "show", "ffffffff", *as_json), 2, "'ffffffff' is not in the ledger")
     one_line(
         run("quarantine", "list", "--state", "x\x1b[31m", *as_json), 2, "x⟨U+001B⟩[31m", "expected one of accepted"
