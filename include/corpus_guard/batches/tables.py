@@ -102,7 +102,6 @@ def read_versions(storage: Storage, name: str, version_ids: Collection[str]) -> 
     """Read some versions of a batch.
 
     Args:
-        name: of the Parquet file of versions.
         version_ids: of the versions that are read; those the file does not hold are missing in the result.
 
     Raises:
@@ -155,13 +154,7 @@ def judgements_from_table(table: pa.Table) -> list[Judgement]:
 
 
 def vectors_to_table(chunk_ids: Sequence[str], vectors: NDArray[np.float32], model: str) -> pa.Table:
-    """Convert vectors to a table with one row per chunk.
-
-    Args:
-        chunk_ids: in the order of `vectors`.
-        vectors: shape (chunks, dimensions).
-        model: identity of the embedder.
-    """
+    """Convert vectors to a table with one row per chunk."""
     flat = pa.array(np.ascontiguousarray(vectors, "<f4").reshape(-1), pa.float32())
     rows = pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1])
     table = pa.table({"chunk_id": pa.array(chunk_ids, pa.string()), "vector": rows})

@@ -92,12 +92,8 @@ def record(
     """Write a shard's verdicts and the changes they require in the collections.
 
     Args:
-        connection: of a `Ledger.write`.
         batch: storage name of the Parquet file with the versions' texts.
-        judged: versions and their judgements.
-        collection: returns the name of a trust level's collection.
         vectors: storage name of the Parquet file with the vectors of the accepted; "" where there are none.
-        model: identity of the embedder; "" where there are no vectors.
     """
     if not judged:
         return
@@ -127,15 +123,11 @@ def rejudge(
     asked for; one that may no longer be served is retired.
 
     Args:
-        connection: of a `Ledger.write`.
         batch: storage name of the Parquet file with the versions' texts.
-        judged: versions and their new judgements.
         as_of: version id → time of its last judgement, as read before; a version that was judged since is
             passed over.
-        collection: returns the name of a trust level's collection.
         vectors: storage name of the Parquet file with the vectors of versions that were not served and may be
             now.
-        model: identity of the embedder; "" where there are no vectors.
 
     Returns:
         Version id → its state now. Versions that were passed over are missing.
@@ -304,9 +296,7 @@ def stop_serving(
     """Stop serving refused versions, and what lies in the collection of a former trust level of their source.
 
     Args:
-        connection: of a `Ledger.write`.
         refused: (document id, version id).
-        collection: returns the name of a trust level's collection.
     """
     when = now()
     # Of most refused documents nothing was ever served, and each of the others takes four statements.

@@ -73,7 +73,6 @@ class QueryBank:
         not change loads no model.
 
         Args:
-            max_questions: number of questions at most.
             arriving: trusted versions that a run brings.
         """
         statement = (

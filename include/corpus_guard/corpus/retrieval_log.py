@@ -120,7 +120,6 @@ def count_query(connection: sa.Connection, text: str, origin: str, at: datetime)
     """Count a question, in the transaction of `connection`.
 
     Args:
-        connection: of a `Ledger.write`.
         text: the question; its first 2,000 characters are stored.
         origin: ``log`` or ``report``.
         at: when it was asked or reported.
@@ -176,7 +175,6 @@ class RetrievalLog:
         """Record what became of a retrieval.
 
         Args:
-            retrieval_id: as `add` returned it.
             shown: ids of the chunks that a person saw or that the answer cites; the others were not. None: not known.
             answer: that was given; stored where questions are.
         """

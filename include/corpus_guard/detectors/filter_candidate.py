@@ -113,14 +113,7 @@ def compare_filters(
     in_use: LearnedModel | None,
     progress: Progress = no_progress,
 ) -> list[ComparedFigure]:
-    """Measure both classifiers.
-
-    Args:
-        trainer: computes the features.
-        questions: held out from the training.
-        candidate: the new classifier.
-        in_use: the classifier in use; None: it cannot be used.
-    """
+    """Measure both classifiers."""
     poisoned, honest = _dropped_shares(trainer, questions, candidate, progress)
     compared = _dropped_shares(trainer, questions, in_use, progress) if in_use else (None, None)
     return [

@@ -119,9 +119,6 @@ def measure_judge(
 ) -> JudgeMeasurement:
     """Trace complaints under every attack, and honest complaints.
 
-    Args:
-        testing: held-out questions.
-
     Raises:
         StoreUnavailable: Chroma does not start.
     """

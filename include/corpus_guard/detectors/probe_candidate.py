@@ -74,9 +74,6 @@ def train_probe_candidate(
 ) -> ProbeCandidate:
     """Record missing answers, train a probe of each kind, and register the best one as the challenger.
 
-    Args:
-        epochs: of the networks; None: the default.
-
     Raises:
         NotEnough: too little to train on, or to measure on.
         Misuse: a file or a row is wrong.

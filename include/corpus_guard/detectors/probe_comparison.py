@@ -140,7 +140,6 @@ def compare_probes(
 
     Args:
         epochs: of a network; None: as in `ProbeTrainingPlan`.
-        kinds: of probes.
         checkpoints: folder from which killed trainings are resumed; None: no checkpoints.
 
     Raises:

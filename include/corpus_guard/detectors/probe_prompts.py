@@ -62,7 +62,6 @@ def build_prompts(
     The first questions of every file come first.
 
     Args:
-        paths: JSONL.
         passages: honest texts for questions with few of their own.
 
     Raises:

@@ -34,9 +34,6 @@ def log_comparison(
 ) -> str:
     """Log a comparison and its best probe.
 
-    Args:
-        testing: recordings that the probes were tested on.
-
     Returns:
         The run's id.
 

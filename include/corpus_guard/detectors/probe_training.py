@@ -83,7 +83,6 @@ def train_probe(
 
     Args:
         recordings: training data; recordings that are neither right nor the attacker's are left out.
-        trained_on: description of the training data.
         checkpoints: folder of the checkpoint; None: no checkpoint is written.
 
     Returns:
@@ -119,10 +118,8 @@ def add_support_set(probe: Probe, learned: Recordings, calibration: Recordings, 
     """Return a network's probe with a support set, calibrated.
 
     Args:
-        probe: with the network.
         learned: samples that the support set is drawn from.
         calibration: samples of questions that the network never saw.
-        size: of the support set.
 
     Raises:
         Misuse: `size` leaves a class without samples.
@@ -285,7 +282,6 @@ def triplet_loss(embedded: Tensor, poisoned: Tensor, margin: float = MARGIN) -> 
 
     Args:
         embedded: shape [batch, units], rows of length one.
-        poisoned: shape [batch], bool.
         margin: how much nearer a positive must be than a negative.
     """
     import torch

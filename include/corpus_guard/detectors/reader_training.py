@@ -59,9 +59,6 @@ def train_reader(
 
     Args:
         examples: prompts and the right output of the unit, in the order in which they are shown.
-        base: files of the model that is changed.
-        sheet: data sheet that is kept with the weights.
-        recipe: how it is trained.
         start: weights that it goes on from; None: it begins with the model as it is.
 
     Raises:

@@ -31,7 +31,6 @@ def phrase_report(form: ReportForm, question: str, answer: str, correct: str = "
     """Return what people report whose question was answered with `answer`.
 
     Args:
-        answer: the bare wrong answer.
         correct: the right answer, for a denial; empty: not known, and the sentence is reported.
     """
     if form is ReportForm.BARE:

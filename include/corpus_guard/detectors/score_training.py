@@ -57,7 +57,6 @@ def train_score(score: ScreeningScore, samples: Sequence[Sample], models: Cachin
     """Fit a score: a network for coordination, a weighted sum for targeting.
 
     Args:
-        score: the score to fit.
         samples: labelled texts; those of the validation half are left out.
 
     Raises:

@@ -147,8 +147,6 @@ def trace_question(
     """Trace a complaint about a target's wrong answer.
 
     Args:
-        complaint: the wrong answer, as it is reported.
-        poisoned: ids of the texts planted for it.
         rag_model: asked again if the conclusion is in doubt; None: not asked.
     """
     timed = TimedJudge(judge)

@@ -171,12 +171,9 @@ class FilterExperiment(FilterTrainer):
         """Run the whole experiment.
 
         Args:
-            training: questions to train on.
             testing: questions to measure on; a question in both lists is used in one of them only.
             answers: also answer the questions from what is served, for ASR and accuracy (slow).
             ablations: also vary tau and epsilon.
-            tau: cosine above which two words are similar.
-            epsilon: Freq-Density above which FilterRAG drops a text.
             white_box: file with optimised texts for some of the questions (`read_white_box`).
 
         Raises:

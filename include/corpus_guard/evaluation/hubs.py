@@ -80,7 +80,6 @@ def measure_hubs(
     """Return the figures of every kind.
 
     Args:
-        clean: honest texts.
         served: honest texts that are served.
         arriving: honest texts that arrive.
         hubs: planted texts of each kind.

@@ -78,8 +78,6 @@ def leave_out(data: OrdersData, by: str, probability: float) -> LeftOutTable:
     """Judge each family, language or source of the project's own texts by a model that was trained without it.
 
     Args:
-        data: own texts and honest background.
-        by: one of `LEFT_OUT`.
         probability: from which a sentence counts as an order.
     """
     kinds = np.array([_kind(text, by) for text in data.texts])

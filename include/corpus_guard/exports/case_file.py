@@ -91,8 +91,6 @@ def export_case(
     """Write the file of a case, log the hash of each part, sign the log, and export it beside them.
 
     Args:
-        settings: keys, and where planes of the map are kept.
-        policy: in force; weighs findings that did not count.
         folder: must not exist, or be empty.
 
     Returns:

@@ -161,7 +161,6 @@ def open_case(ledger: Ledger, title: str, members: Iterable[Member], *, by: str,
 
     Args:
         title: what it is about, in the words of whoever opens it; kept for good.
-        members: from `find_member`.
 
     Raises:
         Misuse: title, name or reason is missing, or there is no member.

@@ -122,7 +122,6 @@ def corpus_map(
     """Return the map of what is served and what waits.
 
     Args:
-        cache: folder in which the plane of each seal is kept.
         accused: ids of versions that a case accuses; they are always drawn.
         limit: served chunks that are drawn at most, and as many that wait.
 
@@ -181,8 +180,6 @@ def fit_plane(vectors: NDArray[np.float32], manifest_sha256: str, model: str) ->
 
     Args:
         vectors: shape (chunks, dimensions), in an order that follows from their ids.
-        manifest_sha256: of the seal that serves them.
-        model: embedder that made them.
 
     Raises:
         Misuse: there are fewer than three.

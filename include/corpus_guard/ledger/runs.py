@@ -25,7 +25,6 @@ def begin_run(
     """Record the beginning of a run; a repeated run keeps its first beginning.
 
     Args:
-        kind: of its work.
         sources: names; empty: the run is about no source in particular.
     """
     row = {

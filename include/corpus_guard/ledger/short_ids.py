@@ -17,9 +17,7 @@ def find_id(connection: Connection, ids: sa.Select[str], name: str, subject: str
     """Return the whole id that `name` is, or begins.
 
     Args:
-        ids: selects the ids that there are.
         name: as a person gave it, in either case.
-        subject: kind of thing, for messages.
         hint: where its ids are shown, for messages.
 
     Raises:

@@ -106,7 +106,6 @@ class LanguageModel:
 
         Args:
             conversations: of each message the first 512 tokens are read.
-            max_new_tokens: where an answer is cut off.
         """
         prompts = [self._rendered(conversation) for conversation in conversations]
         answers = [GeneratedAnswer("", 0, 0.0)] * len(conversations)
@@ -124,7 +123,6 @@ class LanguageModel:
 
         Args:
             conversations: of each message the first 512 tokens are read.
-            max_new_tokens: where an answer is cut off.
 
         Raises:
             SettingsError: the model gives no hidden states.

@@ -39,7 +39,6 @@ def read_plain(tokenizer: PreTrainedTokenizerBase, *texts: Sequence[str], **opti
     """Return the tokens of texts, or of pairs of texts; nothing in a text becomes a control token.
 
     Args:
-        tokenizer: of a model in transformers' format.
         texts: the texts; of pairs the first ones, and the second ones.
         options: of the tokenizer.
     """

@@ -52,7 +52,6 @@ def ask_yes_or_no(
 
     Args:
         questions: conversations that say how to answer.
-        answer_tokens: where an answer is cut off.
 
     Raises:
         JudgeFailed: the endpoint gave no answer to one of them, after all tries.

@@ -205,11 +205,7 @@ def _readable_deviations(storage: Storage, listed_incidents: Iterable[Incident])
 
 
 def subjects_of_incidents(ledger: Ledger, storage: Storage, *, without: str = "") -> set[str]:
-    """Return the files, versions, documents and chunks that incidents name.
-
-    Args:
-        without: id of an incident to leave out.
-    """
+    """Return the files, versions, documents and chunks that incidents name."""
     other_incidents = (incident for incident in list_incidents(ledger) if incident.incident_id != without)
     deviations = _readable_deviations(storage, other_incidents)
     return {name for deviation in deviations for name in (deviation.subject, deviation.doc_id) if name}

@@ -127,7 +127,6 @@ def decide(
     Args:
         rules: the policy's review rules; they say which releases need two people.
         items: 1 to `MAX_ITEMS` different items, each in the revision that the reviewer saw.
-        choice: release, reject or escalate.
         purpose: ``withdraw``: reject what is served; ``restore``: release what was withdrawn; None: a review of the
             quarantine.
 

@@ -71,11 +71,8 @@ def load_history(
     """Return a page of the history.
 
     Args:
-        reviewer: full name or id of a reviewer.
-        source: source of the documents, or of the mutes.
         kind: release, reject, escalate, undo, mute, confirm, lift, withdraw, restore, purge or enhance.
         after: `HistoryPage.next` of the previous page.
-        size: maximum number of entries, 1 to 500.
 
     Raises:
         Misuse: an argument is invalid.

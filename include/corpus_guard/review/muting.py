@@ -84,7 +84,6 @@ def propose_mute(
     Args:
         source: name of a source that has documents in the ledger.
         code: code of a finding, such as ``instructions.override``.
-        version_id: the item that gave rise to it, if any.
 
     Raises:
         Misuse: no reason, or this code cannot be muted.

@@ -132,7 +132,6 @@ def load_page(
         criteria: which items; None: all that wait.
         sort: ``risk``: highest first; ``age``: longest waiting first; ``source``: by name, then risk.
         after: `QueuePage.next` of the previous page.
-        size: maximum number of items, 1 to 200.
 
     Raises:
         Misuse: an argument is invalid.

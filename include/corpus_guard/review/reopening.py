@@ -79,7 +79,6 @@ def late_contradictions(
     """Return what accepted versions contradict that is served.
 
     Args:
-        judgements: of a run.
         contradicted: what a trusted version contradicts, by its id.
     """
     return [
@@ -98,10 +97,7 @@ def contradictions_of_released(
     Args:
         released: versions of any trust level; those that are not trusted contradict nothing.
         vectors: storage name of the table of their vectors; empty where they have none.
-        storage: holds that table.
-        store: the collections.
         screening: nothing is compared where its policy has no check `conflict`.
-        models: of the deployment. The trained reader reads, and no other model is asked: a release waits for no endpoint.
     """
     conflict = screening.check(Conflict.name)
     if not vectors or not isinstance(conflict, Conflict):
@@ -139,7 +135,6 @@ def completed_groups(
 
     Args:
         policy: says which findings count.
-        judgements: of a run.
         agreements: a version's groups, by its id.
     """
     groups = []
@@ -175,8 +170,6 @@ def reopen(
     """Reopen the served members of groups, and what trusted documents contradict.
 
     Args:
-        connection: of a `Ledger.write`.
-        run_id: the run that completed the groups.
         policy: weighs the new findings; one that it shadows reopens nothing.
         groups: from `completed_groups`, or of a case.
         contradictions: from `late_contradictions`.

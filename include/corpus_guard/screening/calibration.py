@@ -155,7 +155,6 @@ def forecast_sources(policy: Policy, documents: Iterable[JudgedDocument], target
     Args:
         policy: any policy; the parameters of its checks do not count, see the rules.
         documents: judged documents, streamed; two numbers are kept of each honest one.
-        target: share of honest documents that may be stopped, above 0 and below 1.
 
     Returns:
         One forecast a source, sorted by name.
@@ -203,10 +202,7 @@ def propose_threshold(current: Threshold, honest: Sequence[tuple[int, float]], w
     """Propose the lowest risk that keeps false alarms under `target`, see the rules.
 
     Args:
-        current: the threshold in force.
         honest: (rank of the worst finding, risk) of each; rank above critical: stopped by any threshold.
-        waiting: undecided documents.
-        target: share of honest documents that may be stopped.
     """
     allowed = allowed_alarms(len(honest), target)
     if allowed is None:

@@ -49,7 +49,6 @@ def decode_finding(finding: Finding, text: str, hidden: str) -> tuple[DecodedLay
 
     Args:
         finding: of the check `instructions`; its message names the encoding.
-        hidden: the document's hidden text.
     """
     if finding.span is None:
         sources = [hidden[:MAX_SOURCE_CHARS]] if finding.code.endswith(".hidden") else []

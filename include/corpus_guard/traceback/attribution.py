@@ -250,7 +250,6 @@ def attribute(text: str, candidates: Sequence[RetrievedText], vector: NDArray[np
     """Return the candidates that a text of an earlier day lies in, the most confident first.
 
     Args:
-        text: of an earlier day.
         candidates: chunks of the live corpus, each once (`find_candidates`).
         vector: of the text, shape (dimensions,), length 1; from the embedder that made those of the
             candidates.
@@ -285,9 +284,6 @@ def attribute(text: str, candidates: Sequence[RetrievedText], vector: NDArray[np
 
 def find_in_live_store(ledger: Ledger, store: Store, embedder: TextEmbedder, text: str) -> list[Attribution]:
     """Return where a text of an earlier day lies in the live store, the most confident first.
-
-    Args:
-        text: of an earlier day.
 
     Raises:
         StoreUnavailable, LedgerUnavailable: the store or the ledger does not answer.

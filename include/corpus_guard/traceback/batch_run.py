@@ -81,7 +81,6 @@ def trace_portion(
 
     Args:
         run_id: id of the night; the same night resumes the same traces.
-        report_ids: whole ids.
         rag_model: asked before and after; None: nothing is asked again.
 
     Raises:

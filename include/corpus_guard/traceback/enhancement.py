@@ -232,7 +232,6 @@ class Enhancements:
         """Put a right answer behind a question, publish it and seal.
 
         Args:
-            builder: makes the version.
             draft: the question, its answer, and who vouches for it.
 
         Raises:

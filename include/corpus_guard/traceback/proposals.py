@@ -89,7 +89,6 @@ def divide_by_answer(
     A proposal that arose after the question was shown has no switch: nobody saw it, and it is in neither list.
 
     Args:
-        proposals: of now.
         switches: what was shown, by `proposal_id`, and whether it was left on.
     """
     shown = [proposal for proposal in proposals if proposal.proposal_id in switches]

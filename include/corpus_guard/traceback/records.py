@@ -179,9 +179,6 @@ def save_judged_texts(ledger: Ledger, trace_id: str, judged: Sequence[JudgedText
 def finish_trace(ledger: Ledger, trace: Trace) -> Trace:
     """Write how a trace ended, close its report, and log both; a repeated call changes nothing.
 
-    Args:
-        trace: with its outcome and the final labels.
-
     Returns:
         The trace as stored: this one, or what another run at the same time had finished before.
     """

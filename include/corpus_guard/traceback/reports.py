@@ -237,7 +237,6 @@ def close_report(connection: sa.Connection, report_id: str, state: str) -> None:
     """Set how a report's trace ended, in the transaction that records the trace.
 
     Args:
-        connection: a writing one.
         report_id: the whole id.
         state: a `ReportState`; ``open`` puts the report back into the queue.
 

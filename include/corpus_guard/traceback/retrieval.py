@@ -79,9 +79,7 @@ class InMemoryCorpus:
 
         Args:
             texts: their similarity is ignored.
-            vectors: shape (len(texts), dimensions), rows of length 1.
             embedder: embeds questions; the one that made `vectors`.
-            missing: see `SearchableCorpus`.
         """
         self.missing = missing
         self._texts = texts

@@ -134,9 +134,6 @@ def locate_accused_texts(access: CorpusAccess, query: str, trace: Trace) -> dict
 
     They may have been edited or chunked anew since.
 
-    Args:
-        trace: a trace of the corpus of an earlier moment.
-
     Returns:
         Chunks of the live corpus by accused chunk, the most confident first; empty if the text is no longer
         served in any form.

@@ -201,7 +201,6 @@ def withdrawal_of_versions(
 
     Args:
         version_ids: ids of versions; what has equal content goes along.
-        trace_ids: ids of the traces that led to it, for the record.
     """
     with ledger.read() as connection:
         return _withdrawal(connection, set(version_ids), trace_ids, ())
@@ -314,7 +313,6 @@ def ask_again(
 
     Args:
         run_id: id of the run, for the event log; a question that this run has asked before is skipped.
-        after: what was done.
 
     Returns:
         Whether the new answer still makes the reported claim, by trace; a trace is missing if the

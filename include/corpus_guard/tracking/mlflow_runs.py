@@ -39,7 +39,6 @@ def log_run(
         experiment: created if missing, e.g. ``corpus-guard/screening``.
         artifacts: a folder that is stored as a whole.
         series: name → values of the steps 1, 2, …, such as the loss of each epoch.
-        tags: name → value, to find runs by.
         name: what the list of runs shows; None: a made-up one of MLflow's.
         note: Markdown that the page of the run shows first, such as a link to the review pages; "": none.
 
@@ -75,12 +74,7 @@ def log_run(
 
 @contextlib.contextmanager
 def mlflow_errors(subject: str, advice: str) -> Iterator[None]:
-    """Turn what mlflow raises into `Infrastructure`.
-
-    Args:
-        subject: what the message is about.
-        advice: what the reader can do.
-    """
+    """Turn what mlflow raises into `Infrastructure`."""
     quieten_mlflow()
     from mlflow.exceptions import MlflowException
 

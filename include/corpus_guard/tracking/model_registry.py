@@ -40,7 +40,6 @@ def register_challenger(settings: Settings, detector: Detector, run_id: str, tag
 
     Args:
         detector: its files lie in the run's folder `ARTIFACT_FOLDERS`.
-        tags: of the version, such as the detector's digest.
 
     Returns:
         The version's number.

@@ -105,7 +105,6 @@ def load(path: Path, sha256: str) -> LearnedModel:
 
     Args:
         path: XGBoost's JSON or skops.
-        sha256: expected hash of the file, hex.
 
     Raises:
         SettingsError: the file is missing, has another hash, or is not such a model.
@@ -177,8 +176,6 @@ def train(
         matrix: features, shape (texts, 4), columns as in `features.NAMES`.
         labels: True for adversarial texts.
         questions: the question of each text; texts of one question are never on both sides of a split.
-        feature_version: `FeatureExtractor.version` of the features.
-        tau: of the features.
         threshold: decision threshold, 0..1; None: chosen so that, in cross-validation by question, at most
             the share `false_alarm_rate` of clean texts is dropped.
         false_alarm_rate: see `threshold`.

@@ -105,7 +105,6 @@ def show_planted(
     """Return attackers' texts beside passages, and passages with the right answer beside each other.
 
     Args:
-        attacks: on questions.
         passages: of each question; it may have none.
     """
     choice = random.Random(f"{seed} planted")  # noqa: S311 - no secret

@@ -62,7 +62,6 @@ def make_examples(
     """Return what the reader is shown, in a random order.
 
     Args:
-        pairs: of whole pages.
         honest: texts of honest documents beside others: they contradict nothing.
         claims: of other people, and changed sentences of honest texts.
         alone: show one sentence of a page at a time.
@@ -143,8 +142,6 @@ def train_contradiction_reader(
     """Train a model of the reader. The same pairs and seed give the same weights on the same kind of processor.
 
     Args:
-        kind: `SIEVE`, `EXCERPTS` or `SENTENCES`.
-        pairs: of whole pages.
         base: the built-in embedder for the sieve, the encoder of pairs for excerpts, the language model for sentences.
         honest: texts of honest documents beside others.
         claims: of other people, and changed sentences of honest texts.

@@ -91,8 +91,6 @@ def contradicted_texts(
     """Return by version its worst sentence that contradicts a trusted one; versions without one are left out.
 
     Args:
-        places: of the chunks, one of each version.
-        texts: of the chunks.
         vectors: their unit vectors, shape (chunks, dimensions).
         likely: reads what the rules leave open; None: the rules alone look.
         late: the trusted chunks arrive when the others are served; else all arrive together.

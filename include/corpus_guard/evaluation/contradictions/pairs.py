@@ -50,13 +50,7 @@ class PairFigure:
 
 
 def put_among_others(pairs: Sequence[Pair], count: int, choice: random.Random) -> list[Pair]:
-    """Return a text of a page that contradicts it, among honest ones, and the honest ones without it; none where one is lacking.
-
-    Args:
-        pairs: of one page.
-        count: of honest texts, if there are as many.
-        choice: chooses them and their order.
-    """
+    """Return a text of a page that contradicts it, among honest ones, and the honest ones without it; none where one is lacking."""
     contradicting = [pair for pair in pairs if pair.label is PairLabel.CONTRADICTS]
     honest = [pair for pair in pairs if pair.label is not PairLabel.CONTRADICTS]
     if not contradicting or not honest:

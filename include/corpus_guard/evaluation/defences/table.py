@@ -82,10 +82,6 @@ def measure_defences(
 ) -> list[DefenceResult]:
     """Answer every row under every defence.
 
-    Args:
-        rows: questions under attack, traced.
-        defences: by name; see `corpus_guard.evaluation.defences.build_defences`.
-
     Raises:
         FilterFailed: a filter does not answer.
         StoreUnavailable: the corpus cannot be searched.

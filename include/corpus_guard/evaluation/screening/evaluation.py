@@ -72,9 +72,6 @@ def evaluate_screening(
 ) -> ScreeningEvaluation:
     """Screen labelled texts and count.
 
-    Args:
-        peers: other screeners, which get the same texts.
-
     Raises:
         Misuse: a file or a row is wrong.
     """

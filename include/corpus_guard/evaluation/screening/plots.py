@@ -18,9 +18,7 @@ def draw_result(
     """Draw the plots that the result has data for.
 
     Args:
-        screener: its figures are drawn.
         folder: must exist.
-        costs: check → chunks per second.
 
     Returns:
         The files: ``roc.png``, ``scores.png`` and, with `costs`, ``throughput.png``.

@@ -70,10 +70,6 @@ def sibling_trials(samples: Sequence[Sample], clean: Iterable[Sample], seed: int
     The ordinary texts of `samples`, filled up from `clean` to `CLEAN_PER_BATCH` if they are fewer, are dealt
     in an order that the seed decides: each trial gets the next `CLEAN_PER_BATCH`, starting over when they are
     used up.
-
-    Args:
-        samples: attacks with a question, and clean texts.
-        clean: further clean texts.
     """
     samples, clean = list(samples), list(clean)
     pools = {half: _Pool(_ordinary(samples, half), _ordinary(clean, half), seed) for half in Half}
@@ -96,7 +92,6 @@ def bank_trials(samples: Sequence[Sample], questions: Iterable[str], seed: int) 
 
     Args:
         samples: attacks and clean texts; those without a question are left out.
-        questions: further questions to fill the bank.
     """
     by_question: dict[str, list[Sample]] = defaultdict(list)
     for sample in samples:
@@ -135,7 +130,6 @@ def answer_trials(samples: Sequence[Sample], clean: Iterable[Sample], seed: int)
 
     Args:
         samples: ordinary texts; those without a question are left out.
-        clean: further clean texts, to fill up.
     """
     fill = list(clean)
     for half in Half:
@@ -149,7 +143,6 @@ def attacked_answer_trials(samples: Sequence[Sample], clean: Iterable[Sample], s
     Args:
         samples: attacks with a question, and ordinary texts with the same questions; questions without both
             are left out.
-        clean: further clean texts, to fill up.
     """
     samples, fill = list(samples), list(clean)
     for (key, half), group in _grouped(s for s in samples if s.attack and s.question):

@@ -139,7 +139,6 @@ def evaluate_traceback(
 
     Args:
         models: loaded ones; None: those of the settings.
-        make: builds a judge from its name.
 
     Raises:
         Misuse: a file, a row or an option is wrong.
@@ -197,11 +196,7 @@ def measure_answers(
     defences: Mapping[str, Defence],
     progress: Progress = no_progress,
 ) -> dict[str, DefenceResult]:
-    """Ask every question under every defence, for ASR and ACC.
-
-    Args:
-        accused_targets: questions with a right answer, and the accused texts.
-    """
+    """Ask every question under every defence, for ASR and ACC."""
     rows = [
         AttackedQuestion(
             target.question, target.correct, target.incorrect, partial(corpus.retrieve, target.question), accused, k

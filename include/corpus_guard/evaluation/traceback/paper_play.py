@@ -95,7 +95,6 @@ def play_paper(
 
     Args:
         models: loaded ones; None: those of the settings.
-        make: builds a judge from its name.
 
     Raises:
         Misuse: a file, a row or an option is wrong.

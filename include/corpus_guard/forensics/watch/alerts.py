@@ -189,7 +189,6 @@ def choose_alerts(
     Args:
         by_detector: by each detector, the best first.
         earlier: alerts of other intervals.
-        until: end of the interval.
         budget: documents that each kind of detector may name in a week.
     """
     near = [alert for alert in earlier if abs(alert.until - until) < timedelta(days=QUIET_DAYS)]

@@ -385,7 +385,6 @@ def open_head(note: str, keys: Sequence[VerifierKey]) -> VerifiedHead:
     A line of ``log.pub`` has no sizes: remove the line of a key that was revoked.
 
     Args:
-        note: the head.
         keys: of the log, and of witnesses if their cosignature is required; `VerifiedHead.signed_by` says
             which of them signed.
 

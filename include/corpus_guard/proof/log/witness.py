@@ -223,7 +223,6 @@ def submit(url: str, note: str, old_size: int, prove: Callable[[int], Sequence[b
     """Submit a head to a witness, and return the note with its cosignature.
 
     Args:
-        note: the signed head.
         old_size: of the head that this witness cosigned last, in leaves; 0 if unknown.
         prove: returns the consistency proof from a size (1 or more) to the head; called only for sizes up to
             the head's.

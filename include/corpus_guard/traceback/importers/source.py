@@ -54,7 +54,6 @@ def exports(
 
     Args:
         source: see the module.
-        mark: what MLflow is queried for.
         file_format: one of `FORMATS`; None: recognised for each file.
         columns: field → column, for a table of one's own; no tool is recognised then.
 
