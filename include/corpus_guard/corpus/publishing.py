@@ -25,7 +25,7 @@ from typing import Final
 import sqlalchemy as sa
 
 from corpus_guard.corpus.outbox import retire_replaced
-from corpus_guard.domain import Chunk, Finding, Judgement, TrustLevel, Version, sha256_text
+from corpus_guard.domain import Chunk, Finding, Judgement, TrustLevel, Version, first_of_each, sha256_text
 from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.queries import (
@@ -178,8 +178,6 @@ def request_publication(
             "state": PublicationState.PENDING,
             "vectors": vectors,
             "model": model,
-            "vector_sha256": None,
-            "metadata_sha256": None,
             "changed_at": when,
             "run_id": run_id,
         }
@@ -202,10 +200,7 @@ def request_publication(
 
 def _distinct(chunks: Iterable[Chunk]) -> list[Chunk]:
     """Return the first chunk of each text: a document that repeats itself answers nothing twice."""
-    first: dict[str, Chunk] = {}
-    for chunk in chunks:
-        first.setdefault(chunk.text, chunk)
-    return list(first.values())
+    return list(first_of_each(chunks, lambda chunk: chunk.text).values())
 
 
 def retire(connection: sa.Connection, run_id: str, doc_ids: Iterable[str], reason: str) -> None:
@@ -374,11 +369,7 @@ def _write_documents(connection: sa.Connection, judged: Judged) -> None:
             "latest_version": version.version_id,
             "latest_content_sha256": version.stamp.content_sha256,
             "latest_fetched_at": version.stamp.fetched_at,
-            "target_version": None,
-            "target_fetched_at": None,
             "last_seen_at": now(),  # the stamp may be of an earlier run that was killed: then it would count as missing
-            "missing_since": None,
-            "retired_at": None,
         }
         for version, _ in judged
     ]

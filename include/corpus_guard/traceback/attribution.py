@@ -45,7 +45,7 @@ from numpy.typing import NDArray
 
 from corpus_guard.corpus.retriever import reasons_to_withhold
 from corpus_guard.corpus.store import Match
-from corpus_guard.domain import sha256_text
+from corpus_guard.domain import first_of_each, sha256_text
 from corpus_guard.ledger.states import PublicationState
 from corpus_guard.ledger.tables import bands, chunks, publications
 from corpus_guard.screening.folding import fold
@@ -239,11 +239,8 @@ def find_candidates(text: str, corpus: SearchableCorpus) -> list[RetrievedText]:
     Raises:
         StoreUnavailable, LedgerUnavailable: the corpus does not answer.
     """
-    candidates: dict[str, RetrievedText] = {}
-    for probe in split_into_probes(text):
-        for candidate in corpus.retrieve(probe, RECORDS_PER_PROBE):
-            candidates.setdefault(candidate.chunk_id, candidate)
-    return list(candidates.values())
+    found = (each for probe in split_into_probes(text) for each in corpus.retrieve(probe, RECORDS_PER_PROBE))
+    return list(first_of_each(found, lambda candidate: candidate.chunk_id).values())
 
 
 def attribute(text: str, candidates: Sequence[RetrievedText], vector: NDArray[np.float32]) -> list[Attribution]:

@@ -20,6 +20,7 @@ from corpus_guard.detectors.samples import (
     Sample,
     SliceKey,
 )
+from corpus_guard.domain import first_of_each
 
 TEXTS_PER_TRIAL = 4_000  # if each is judged alone; limits the memory
 ANSWERS_PER_QUESTION = 15  # honest passages of one batch that answer the same question
@@ -218,7 +219,4 @@ def _grouped(samples: Iterable[Sample]) -> list[tuple[tuple[SliceKey, Half], lis
 
 def _distinct(samples: Iterable[Sample]) -> list[Sample]:
     """Return one sample per text: a repeated text would be caught as a copy."""
-    by_text: dict[str, Sample] = {}
-    for sample in samples:
-        by_text.setdefault(sample.text, sample)
-    return list(by_text.values())
+    return list(first_of_each(samples, lambda sample: sample.text).values())
