@@ -29,6 +29,8 @@ from corpus_guard.settings import PACKAGE, Settings
 
 Typed = Callable[..., tuple[int, str, str]]
 """The fixture `typed`: arguments of `guard` → exit code, standard output, standard error."""
+Refused = Callable[..., str]
+"""The fixture `refused`: arguments that `guard` refuses → standard error."""
 GOOD = (
     "# {title}\n\nThe {title} is read every morning by whoever opens the boat house. Write the value into the log book "
     "and compare it with the day before; a difference of more than ten per cent is told to the harbour office.\n"
