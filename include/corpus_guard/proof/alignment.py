@@ -9,16 +9,16 @@ from operator import itemgetter
 from typing import Any, TypeVar
 
 Key = TypeVar("Key", str, tuple[str, str])
-Left = TypeVar("Left")
-Right = TypeVar("Right")
+First = TypeVar("First")
+Second = TypeVar("Second")
 
 
 def align(
-    left: Iterable[tuple[Key, Left]], right: Iterable[tuple[Key, Right]]
-) -> Iterator[tuple[Key, Left | None, Right | None]]:
+    first: Iterable[tuple[Key, First]], second: Iterable[tuple[Key, Second]]
+) -> Iterator[tuple[Key, First | None, Second | None]]:
     """Yield each key with its value in either stream, None where it is missing; memory stays flat."""
-    first: Iterable[tuple[Key, str, Any]] = ((key, "left", value) for key, value in left)
-    second: Iterable[tuple[Key, str, Any]] = ((key, "right", value) for key, value in right)
-    for key, group in groupby(heapq.merge(first, second, key=itemgetter(0)), key=itemgetter(0)):
-        values = {side: value for _, side, value in group}
-        yield key, values.get("left"), values.get("right")
+    of_first: Iterable[tuple[Key, int, Any]] = ((key, 1, value) for key, value in first)
+    of_second: Iterable[tuple[Key, int, Any]] = ((key, 2, value) for key, value in second)
+    for key, group in groupby(heapq.merge(of_first, of_second, key=itemgetter(0)), key=itemgetter(0)):
+        values = {stream: value for _, stream, value in group}
+        yield key, values.get(1), values.get(2)
