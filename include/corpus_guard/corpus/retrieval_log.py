@@ -204,11 +204,11 @@ class RetrievalLog:
         if not records:
             return []
         keys = [query_id(record.query, self._key) for record in records]
-        asked = (
+        questions = (
             _AskedQuestion(key, "" if self._key else record.query, record.at or now(), record.sketch)
             for key, record in zip(keys, records, strict=True)
         )
-        _count_queries(connection, QueryOrigin.LOG, asked)
+        _count_queries(connection, QueryOrigin.LOG, questions)
         served = [_distinct(record.served) for record in records]
         rows = [
             {
@@ -267,10 +267,10 @@ def prune(ledger: Ledger, days: int, at: datetime | None = None) -> tuple[int, i
     return deleted_retrievals, deleted_queries
 
 
-def _count_queries(connection: sa.Connection, origin: str, asked: Iterable[_AskedQuestion]) -> None:
+def _count_queries(connection: sa.Connection, origin: str, questions: Iterable[_AskedQuestion]) -> None:
     """Count questions; equal ones are one row, with the text of the first."""
     by_key = defaultdict[str, list[_AskedQuestion]](list)
-    for question in asked:
+    for question in questions:
         by_key[question.key].append(question)
     groups = sorted(by_key.items())  # in one order, so that PostgreSQL's row locks cannot meet
     new = [

@@ -239,8 +239,8 @@ def find_candidates(text: str, corpus: SearchableCorpus) -> list[RetrievedText]:
     Raises:
         StoreUnavailable, LedgerUnavailable: the corpus does not answer.
     """
-    found = (each for probe in split_into_probes(text) for each in corpus.retrieve(probe, RECORDS_PER_PROBE))
-    return list(first_of_each(found, lambda candidate: candidate.chunk_id).values())
+    records = (record for probe in split_into_probes(text) for record in corpus.retrieve(probe, RECORDS_PER_PROBE))
+    return list(first_of_each(records, lambda record: record.chunk_id).values())
 
 
 def attribute(text: str, candidates: Sequence[RetrievedText], vector: NDArray[np.float32]) -> list[Attribution]:
