@@ -127,15 +127,12 @@ def query_id(text: str, key: bytes | None = None) -> str:
 
 
 def count_query(connection: sa.Connection, text: str, origin: str, at: datetime) -> str:
-    """Count a question, in the transaction of `connection`.
+    """Count a question, in the transaction of `connection`, and return its id.
 
     Args:
         text: the question; its first 2,000 characters are stored.
         origin: ``log`` or ``report``.
         at: when it was asked or reported.
-
-    Returns:
-        Its id.
     """
     key = query_id(text)
     _count_queries(connection, origin, [_AskedQuestion(key, text, at)])
@@ -246,11 +243,7 @@ class RetrievalLog:
 
 
 def prune(ledger: Ledger, days: int, at: datetime | None = None) -> tuple[int, int]:
-    """Delete what is older than `days` days at `at` (default: now), and say so in the event log.
-
-    Returns:
-        Number of retrievals and number of questions that were deleted.
-    """
+    """Delete what is older than `days` days at `at` (default: now), log it, and return how many retrievals and questions went."""
     oldest = (at or now()) - timedelta(days=days)
     old = retrievals.c.at < oldest
     with ledger.write() as connection:

@@ -32,10 +32,7 @@ MAX_PLOTTED_SAMPLES: Final = 1_000
 def log_comparison(
     settings: Settings, comparison: ProbeComparison, testing: Recordings, params: Mapping[str, object]
 ) -> str:
-    """Log a comparison and its best probe.
-
-    Returns:
-        The run's id.
+    """Log a comparison and its best probe, and return the run's id.
 
     Raises:
         Infrastructure: MLflow cannot be reached.

@@ -79,14 +79,11 @@ def train_probe(
     checkpoints: Path | None = None,
     progress: Progress = no_progress,
 ) -> TrainedProbe:
-    """Train a probe and calibrate it.
+    """Train a probe and calibrate it; its figures are those on the calibration data.
 
     Args:
         recordings: training data; recordings that are neither right nor the attacker's are left out.
         checkpoints: folder of the checkpoint; None: no checkpoint is written.
-
-    Returns:
-        The probe; its figures are those on the calibration data.
 
     Raises:
         Misuse: there is one class only, or too little to learn from.

@@ -167,16 +167,13 @@ def reopen(
     contradictions: Iterable[LateContradiction] = (),
     case_id: str = "",
 ) -> int:
-    """Reopen the served members of groups, and what trusted documents contradict.
+    """Reopen the served members of groups, and what trusted documents contradict; return how many are reopened now.
 
     Args:
         policy: weighs the new findings; one that it shadows reopens nothing.
         groups: from `completed_groups`, or of a case.
         contradictions: from `late_contradictions`.
         case_id: of the case whose accused versions the groups name; empty: later versions completed the groups.
-
-    Returns:
-        The number of versions that were reopened now.
     """
     by_document: defaultdict[str, list[CompletedGroup]] = defaultdict(list)
     for group in groups:

@@ -150,14 +150,11 @@ class Forecast(JsonRecord):
 
 
 def forecast_sources(policy: Policy, documents: Iterable[JudgedDocument], target: float) -> list[Forecast]:
-    """Forecast the effect of `policy` on each source, and propose thresholds.
+    """Forecast the effect of `policy` on each source, and propose thresholds; sorted by name of the source.
 
     Args:
         policy: any policy; the parameters of its checks do not count, see the rules.
         documents: judged documents, streamed; two numbers are kept of each honest one.
-
-    Returns:
-        One forecast a source, sorted by name.
     """
     off = frozenset(name for name, section in policy.checks.items() if section.get("enabled") is False)
     sources: dict[str, _Tally] = {}

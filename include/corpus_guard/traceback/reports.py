@@ -114,13 +114,10 @@ class ReportInbox:
         self._weigher = FilingWeigher()
 
     def file(self, batch: Sequence[Filing]) -> list[FilingReceipt]:
-        """Store a batch, whole or not at all.
+        """Store a batch, whole or not at all, and return the outcome of each filing, in order.
 
         Args:
             batch: some hundreds at most.
-
-        Returns:
-            The outcome of each filing, in order.
 
         Raises:
             HostileInput: a filing is invalid (`validate_filing`); none was stored.

@@ -33,7 +33,7 @@ def log_run(
     name: str | None = None,
     note: str = "",
 ) -> str:
-    """Log one finished evaluation.
+    """Log one finished evaluation, and return the run's id.
 
     Args:
         experiment: created if missing, e.g. ``corpus-guard/screening``.
@@ -41,9 +41,6 @@ def log_run(
         series: name → values of the steps 1, 2, …, such as the loss of each epoch.
         name: what the list of runs shows; None: a made-up one of MLflow's.
         note: Markdown that the page of the run shows first, such as a link to the review pages; "": none.
-
-    Returns:
-        The run's id.
 
     Raises:
         Infrastructure: MLflow cannot be reached or refuses the run.

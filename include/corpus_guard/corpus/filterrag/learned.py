@@ -58,13 +58,10 @@ class LearnedModel:
     )  # of the file it was read from; not copied by `replace`
 
     def probabilities(self, matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the probability of each text of being adversarial.
+        """Return the probability of each text of being adversarial, 0..1.
 
         Args:
             matrix: shape (texts, 4), columns as in `features.NAMES`.
-
-        Returns:
-            Shape (texts,), 0..1.
         """
         if not len(matrix):
             return np.empty(0, np.float64)

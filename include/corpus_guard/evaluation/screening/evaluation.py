@@ -100,10 +100,7 @@ def evaluate_screening(
 
 
 def log_screening(settings: Settings, evaluation: ScreeningEvaluation) -> str:
-    """Log an evaluation in MLflow: figures as metrics, plots and all JSON as artifacts.
-
-    Returns:
-        The run's id.
+    """Log an evaluation in MLflow, figures as metrics, plots and all JSON as artifacts; return the run's id.
 
     Raises:
         Infrastructure: MLflow cannot be reached.

@@ -21,13 +21,10 @@ if TYPE_CHECKING:
 def rotate(
     ledger: Ledger, settings: Settings, run_id: str, overlap: int, *, by: str, reason: str
 ) -> tuple[str, Checkpoint]:
-    """Replace the active key with a new one, and sign a head with both.
+    """Replace the active key with a new one, sign a head with both, and return the new public key and the head.
 
     Args:
         overlap: events during which the old key keeps signing.
-
-    Returns:
-        The new public key, and the head whose log names it.
 
     Raises:
         SettingsError: there are no keys.
