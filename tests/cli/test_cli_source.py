@@ -259,7 +259,7 @@ def abandoned(deployment: Workspace) -> Workspace:
     return deployment
 
 
-def test_a_source_is_retired_and_comes_back_when_it_is_declared(abandoned: Workspace, run: Run) -> None:
+def test_a_source_is_retired_and_comes_back_when_it_is_declared(abandoned: Workspace, run: Typed) -> None:
     before = abandoned.served()
     code, shown, _ = run("source", "retire", "pages", "--json")
     assert (code, json.loads(shown)["documents"]) == (
@@ -293,7 +293,7 @@ def test_a_source_is_retired_and_comes_back_when_it_is_declared(abandoned: Works
         (("pages", "--reason", " "), "needs a person and a reason"),
     ],
 )
-def test_nothing_is_retired_by_mistake(abandoned: Workspace, run: Run, arguments: tuple[str, ...], why: str) -> None:
+def test_nothing_is_retired_by_mistake(abandoned: Workspace, run: Typed, arguments: tuple[str, ...], why: str) -> None:
     before = abandoned.served()
 
     code, _, told = run("source", "retire", *arguments, "--yes")
@@ -302,7 +302,7 @@ def test_nothing_is_retired_by_mistake(abandoned: Workspace, run: Run, arguments
     assert why in told
 
 
-def test_a_declared_source_is_not_retired(deployment: Workspace, run: Run) -> None:
+def test_a_declared_source_is_not_retired(deployment: Workspace, run: Typed) -> None:
     deployment.page("good.md")
     deployment.refresh("r1")
 
