@@ -132,7 +132,8 @@ def rejudge(
     Returns:
         Version id → its state now. Versions that were passed over are missing.
     """
-    before = _judged_before(connection, [version.version_id for version, _ in judged])
+    statement = sa.select(*versions.c["version_id", "state", "judged_at"])
+    before = rows_by_id(connection, statement, (version.version_id for version, _ in judged))
     judged = [pair for pair in judged if before[pair[0].version_id].judged_at == as_of[pair[0].version_id]]
     states = _states(connection, judged)
     _write_versions(connection, run_id, batch, judged, states, event="rejudged")
@@ -327,10 +328,6 @@ def stop_serving(
             .where(document, sa.not_(target_is_live))
             .values(target_version=None, target_fetched_at=None)
         )
-
-
-def _judged_before(connection: sa.Connection, version_ids: Sequence[str]) -> dict[str, Row]:
-    return rows_by_id(connection, sa.select(*versions.c["version_id", "state", "judged_at"]), version_ids)
 
 
 def _states(connection: sa.Connection, judged: Judged) -> dict[str, VersionState]:

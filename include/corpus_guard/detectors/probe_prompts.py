@@ -178,11 +178,9 @@ def build_table_prompts(
     They have noisy clean texts; one to four planted texts among five; or texts of other attacks.
 
     Args:
-        paths: as for `build_prompts`.
         variants: JSONL with ``question``, ``correct_answer``, ``incorrect_answer``, ``adversarial_texts`` and
             ``attack``, such as GARAG's typos and HotFlip's prefixes; the kind of a prompt is its attack. Rows
             without both answers are left out.
-        passages: as for `build_prompts`.
 
     Raises:
         Misuse: a file cannot be read, or a row lacks a field.

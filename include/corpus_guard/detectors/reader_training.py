@@ -59,7 +59,6 @@ def train_reader(
 
     Args:
         examples: prompts and the right output of the unit, in the order in which they are shown.
-        start: weights that it goes on from; None: it begins with the model as it is.
 
     Raises:
         Misuse: training diverged.

@@ -121,9 +121,6 @@ class LanguageModel:
     ) -> list[AnswerWithStates]:
         """Generate answers as `answer` does, with the hidden states that the first token comes from.
 
-        Args:
-            conversations: of each message the first 512 tokens are read.
-
         Raises:
             SettingsError: the model gives no hidden states.
         """

@@ -27,7 +27,6 @@ def log_verification(settings: Settings, verification: Verification, incident_id
 
     Args:
         incident_id: incident that the deviations belong to; empty if everything holds or was accepted.
-        note: Markdown for the page of the run.
 
     Raises:
         Infrastructure: MLflow cannot be reached.

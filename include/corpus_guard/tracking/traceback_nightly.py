@@ -152,10 +152,8 @@ def log_night(
     """Log a night, and return the run's id in MLflow.
 
     Args:
-        open_reports: reports that wait for another night.
         canaries: the judge's results on its canaries; None: they were not traced.
         endpoint_usage: requests, tokens and seconds of the judge's endpoint; empty if it asks none.
-        note: Markdown for the page of the run.
 
     Raises:
         Infrastructure: MLflow cannot be reached.

@@ -175,7 +175,6 @@ def train(
         questions: the question of each text; texts of one question are never on both sides of a split.
         threshold: decision threshold, 0..1; None: chosen so that, in cross-validation by question, at most
             the share `false_alarm_rate` of clean texts is dropped.
-        false_alarm_rate: see `threshold`.
 
     Raises:
         Misuse: there is nothing to learn from: no texts, one class only, lengths that differ, or a feature

@@ -143,8 +143,6 @@ def train_contradiction_reader(
 
     Args:
         base: the built-in embedder for the sieve, the encoder of pairs for excerpts, the language model for sentences.
-        honest: texts of honest documents beside others.
-        claims: of other people, and changed sentences of honest texts.
         start: weights that it goes on from; None: it begins with the model as it is.
         share: of the trained weights in what is returned; the rest is `start`.
     """

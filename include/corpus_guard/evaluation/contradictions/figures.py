@@ -92,7 +92,6 @@ def contradicted_texts(
 
     Args:
         vectors: their unit vectors, shape (chunks, dimensions).
-        likely: reads what the rules leave open; None: the rules alone look.
         late: the trusted chunks arrive when the others are served; else all arrive together.
     """
     arriving = [n for n, place in enumerate(places) if place.trust is TrustLevel.TRUSTED or not late]

@@ -78,7 +78,6 @@ def measure_pairs(
     """Compare each text with its page, and count.
 
     Args:
-        likely: reads what the rules leave open; None: the rules alone are measured.
         among: honest texts of the page beside which one that contradicts it arrives, in one chunk; 0: each text arrives alone.
     """
     choice = random.Random(f"{seed} among others")  # noqa: S311 - no secret
@@ -108,7 +107,6 @@ def measure_claims(
 
     Args:
         path: JSONL in the form of FEVER or of SQuAD.
-        likely: reads what the rules leave open; None: the rules alone are measured.
 
     Raises:
         Misuse: the file cannot be read, or is in neither form.

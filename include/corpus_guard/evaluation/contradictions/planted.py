@@ -38,10 +38,6 @@ def measure_planted(
 
     Questions of the validation half count of which a trusted passage gives the right answer.
 
-    Args:
-        likely: reads what the rules leave open; None: the rules alone are measured.
-        late: the trusted passages arrive when the others are served.
-
     Raises:
         Misuse: the file cannot be read, or a row lacks a field.
     """

@@ -137,9 +137,6 @@ def evaluate_traceback(
 ) -> TracebackResult:
     """Evaluate one attack against one judge.
 
-    Args:
-        models: loaded ones; None: those of the settings.
-
     Raises:
         Misuse: a file, a row or an option is wrong.
         StoreUnavailable: Chroma does not start.

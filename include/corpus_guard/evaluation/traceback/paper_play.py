@@ -93,9 +93,6 @@ def play_paper(
 ) -> PaperResult:
     """Measure every cell that is not in `folder` yet.
 
-    Args:
-        models: loaded ones; None: those of the settings.
-
     Raises:
         Misuse: a file, a row or an option is wrong.
         StoreUnavailable: Chroma does not start.
