@@ -94,6 +94,7 @@ def record(
     Args:
         batch: storage name of the Parquet file with the versions' texts.
         vectors: storage name of the Parquet file with the vectors of the accepted; "" where there are none.
+        model: identity of the embedder; "" where there are no vectors.
     """
     if not judged:
         return

@@ -92,6 +92,7 @@ def write_reachable(
 
     Args:
         records: to be in the collection afterwards.
+        model: identity of the embedder, without its number format.
         claim: called before another writer's record is deleted and written again.
 
     Raises:

@@ -201,7 +201,7 @@ class Store(ABC):
 
         Args:
             collection: created if it does not exist.
-            records: all made by the embedder `model`.
+            records: all made by the embedder `model`, whose identity is given without its number format.
 
         Raises:
             ForeignCollection: the collection belongs to another deployment.

@@ -113,7 +113,7 @@ def compare_filters(
     in_use: LearnedModel | None,
     progress: Progress = no_progress,
 ) -> list[ComparedFigure]:
-    """Measure both classifiers."""
+    """Measure both classifiers; `in_use` is None where the one in use cannot be used."""
     poisoned, honest = _dropped_shares(trainer, questions, candidate, progress)
     compared = _dropped_shares(trainer, questions, in_use, progress) if in_use else (None, None)
     return [

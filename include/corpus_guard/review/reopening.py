@@ -98,6 +98,7 @@ def contradictions_of_released(
         released: versions of any trust level; those that are not trusted contradict nothing.
         vectors: storage name of the table of their vectors; empty where they have none.
         screening: nothing is compared where its policy has no check `conflict`.
+        models: the trained reader reads, and no other model is asked: a release waits for no endpoint.
     """
     conflict = screening.check(Conflict.name)
     if not vectors or not isinstance(conflict, Conflict):

@@ -155,6 +155,7 @@ def forecast_sources(policy: Policy, documents: Iterable[JudgedDocument], target
     Args:
         policy: any policy; the parameters of its checks do not count, see the rules.
         documents: judged documents, streamed; two numbers are kept of each honest one.
+        target: share of honest documents that may be stopped, above 0 and below 1.
     """
     off = frozenset(name for name, section in policy.checks.items() if section.get("enabled") is False)
     sources: dict[str, _Tally] = {}

@@ -79,6 +79,7 @@ class InMemoryCorpus:
 
         Args:
             texts: their similarity is ignored.
+            vectors: shape (len(texts), dimensions), rows of length 1.
             embedder: embeds questions; the one that made `vectors`.
         """
         self.missing = missing

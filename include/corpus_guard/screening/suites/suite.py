@@ -199,6 +199,7 @@ def load_suite(
 
     Args:
         path: the file; its name without the suffix is the suite's.
+        known_columns: of the frame; ``declared_…`` are known always.
         parameters: values for ``{"$PARAMETER": name}``.
 
     Raises:
