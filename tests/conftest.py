@@ -39,7 +39,7 @@ from corpus_guard.screening import canaries, own_checks
 from corpus_guard.screening.canaries import CanaryPack
 from corpus_guard.screening.orders import classifier
 from corpus_guard.settings import Settings
-from deploying import Workspace, deploy, forget_collections, plain_client, prepared_models, write_empty_ledger
+from deploying import Typed, Workspace, deploy, forget_collections, plain_client, prepared_models, write_empty_ledger
 from hashed_models import HashedModels
 from material import Shelf
 from postgres import LocalPostgres, free_port
@@ -475,7 +475,7 @@ def deployment(make: Callable[..., Workspace]) -> Workspace:
 
 
 @pytest.fixture
-def typed(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+def typed(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Typed:
     """`guard` with these arguments, in this process: exit code, standard output, standard error."""
     from corpus_guard.cli import main as cli  # its consoles keep the size they find when they are made
 

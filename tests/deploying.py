@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from http.client import HTTPConnection
@@ -27,6 +27,10 @@ from corpus_guard.models.weights import builtin_pair_encoder, prepare_language_m
 from corpus_guard.pipeline.steps import RefreshResult
 from corpus_guard.settings import PACKAGE, Settings
 
+Typed = Callable[..., tuple[int, str, str]]
+"""The fixture `typed`: arguments of `guard` → exit code, standard output, standard error."""
+Refused = Callable[..., str]
+"""The fixture `refused`: arguments that `guard` refuses → standard error."""
 GOOD = (
     "# {title}\n\nThe {title} is read every morning by whoever opens the boat house. Write the value into the log book "
     "and compare it with the day before; a difference of more than ten per cent is told to the harbour office.\n"
@@ -63,6 +67,13 @@ class Workspace:
         """The same settings for another process."""
         values = self.settings.model_dump(mode="json", exclude_defaults=True)
         return {f"CORPUS_GUARD_{name.upper()}": str(value) for name, value in values.items()}
+
+    def enter(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Let the command in this process work on this deployment, with the models that are loaded."""
+        for name, value in self.environment.items():
+            monkeypatch.setenv(name, value)
+        if self.models is not None:
+            monkeypatch.setattr("corpus_guard.deployment.Models", lambda settings: self.models)
 
     def guard(self) -> Deployment:
         """A fresh guard, as every command and task has one; only the loaded models are shared."""
@@ -190,11 +201,7 @@ def deploy(
     made = Workspace(
         root,
         Settings(
-            home=home,
-            sources_file=root / "sources.yaml",
-            chroma_url=chroma_url,
-            collection_prefix=prefix,
-            **settings,
+            home=home, sources_file=root / "sources.yaml", chroma_url=chroma_url, collection_prefix=prefix, **settings
         ),
         models,
     )

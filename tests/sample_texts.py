@@ -21,10 +21,7 @@ PROJECT = Path(__file__).parent.parent
 
 
 def sample_corpus(
-    models: Models,
-    settings: Settings,
-    leave_out: Collection[str] = (),
-    only: Collection[str] = (),
+    models: Models, settings: Settings, leave_out: Collection[str] = (), only: Collection[str] = ()
 ) -> InMemoryCorpus:
     """Return the corpus, without the documents of `leave_out`; with only those of `only`, if it names any."""
     texts = list(_texts(models, settings, leave_out, only))

@@ -28,14 +28,7 @@ class SteppedRun:
         """Fetch the documents of one listing."""
         guard = self.guard
         return steps.intake(
-            guard.ledger,
-            guard.storage,
-            guard.blobs,
-            guard.chunker,
-            guard.sources,
-            guard.settings,
-            self.run_id,
-            listing,
+            guard.ledger, guard.storage, guard.blobs, guard.chunker, guard.sources, guard.settings, self.run_id, listing
         )
 
     def fetch(self) -> list[Shard]:

@@ -15,10 +15,12 @@ from datetime import date, datetime
 from enum import StrEnum
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, TypeVar
 
 import orjson
 
+Thing = TypeVar("Thing")
+Key = TypeVar("Key")
 Progress = Callable[[str, int, int | None], object]
 """Called with (activity, units done, units in all; None while the total is unknown)."""
 
@@ -327,9 +329,17 @@ def chunk_id(document: str, version: str, ordinal: int, text: str, chunker: str)
     return digest("chunk/v1", [document, version, str(ordinal), sha256_text(text), chunker])[:32]
 
 
-def plural(count: int, noun: str, many: str = "") -> str:
+def plural(count: int, noun: str) -> str:
     """Return a count with its noun: "1 item", "1,204 items", "3 stretches"."""
-    return f"{count:,} {noun if count == 1 else many or noun + 's'}"
+    return f"{count:,} {noun if count == 1 else noun + 's'}"
+
+
+def first_of_each(things: Iterable[Thing], key: Callable[[Thing], Key]) -> dict[Key, Thing]:
+    """Return the first thing of each key, by key."""
+    first: dict[Key, Thing] = {}
+    for thing in things:
+        first.setdefault(key(thing), thing)
+    return first
 
 
 def record_digest(text_sha256: str, vector_sha256: str, metadata_sha256: str) -> str:

@@ -386,7 +386,6 @@ def validate(data: object, model: type[Model], *, where: str, below: str = "") -
 
     Args:
         data: of a YAML file.
-        model: the type.
         where: the file, for messages.
         below: the key that holds `data`, for messages.
 

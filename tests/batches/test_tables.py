@@ -30,18 +30,7 @@ from corpus_guard.batches.tables import (
     versions_from_table,
     versions_to_table,
 )
-from corpus_guard.domain import (
-    Chunk,
-    Finding,
-    Judgement,
-    Severity,
-    Skipped,
-    Span,
-    Stamp,
-    TrustLevel,
-    Verdict,
-    Version,
-)
+from corpus_guard.domain import Chunk, Finding, Judgement, Severity, Skipped, Span, Stamp, TrustLevel, Verdict, Version
 from material import a_version, judged
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=80)

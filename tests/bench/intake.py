@@ -94,10 +94,7 @@ def _mapped(home: Path, workers: int) -> float:
         own = Path(name)
         (own / "models").symlink_to((home / "models").resolve())
         settings = load_settings(
-            home=own,
-            sources_file=home / "sources.yaml",
-            shard_documents=SHARD,
-            chroma_url="http://127.0.0.1:9",
+            home=own, sources_file=home / "sources.yaml", shard_documents=SHARD, chroma_url="http://127.0.0.1:9"
         )
         with Deployment(settings) as guard:
             stepped = SteppedRun(guard, run_id)

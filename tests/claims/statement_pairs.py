@@ -82,11 +82,7 @@ PAIRS: Sequence[tuple[str, str, str]] = (
         "The library requires version 3.11 of the runtime.",
         "The library requires version 3.8 of the runtime.",
     ),
-    (
-        "unrelated",
-        "The population was 4,476 at the 2000 census.",
-        "The population was 5,359 at the 2010 census.",
-    ),
+    ("unrelated", "The population was 4,476 at the 2000 census.", "The population was 5,359 at the 2010 census."),
     ("conflict", "The population was 4,476 at the 2010 census.", "The population was 5,359 at the 2010 census."),
     # --- contacts
     ("conflict", "Call support at +44 20 7946 0958 for help.", "Call support at +44 20 7946 0111 for help."),

@@ -36,8 +36,7 @@ def test_the_population_of_two_places_is_no_contradiction_and_that_of_one_is() -
 
 
 @pytest.mark.parametrize(
-    "statement",
-    ["The population is {} by the folkmoot.", "By the folkmoot, the population is {}."],
+    "statement", ["The population is {} by the folkmoot.", "By the folkmoot, the population is {}."]
 )
 def test_a_rare_word_in_common_makes_no_one_thing_of_two_named_ones(statement: str) -> None:
     def outcomes(one: str, other: str) -> list[str]:

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from corpus_guard.cli import main as cli
 from corpus_guard.models import Models
 from corpus_guard.settings import Settings
-from deploying import BAD, GOOD, TICKETS, Workspace, deploy
+from deploying import BAD, GOOD, TICKETS, Typed, Workspace, deploy
 from siblings import QUESTION, SIBLINGS, UNRELATED
 
 GUARD = Path(sys.executable).with_name("guard")
@@ -61,12 +61,9 @@ def deployment(tmp_path_factory: pytest.TempPathFactory, chroma_url: str, models
 
 
 @pytest.fixture
-def run(deployment: Workspace, monkeypatch: pytest.MonkeyPatch, typed: Callable[..., tuple[int, str, str]]) -> Run:
+def run(deployment: Workspace, monkeypatch: pytest.MonkeyPatch, typed: Typed) -> Run:
     """`guard` in this process (models loaded once), with its own standard output and error."""
-    for name, value in deployment.environment.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setattr("corpus_guard.deployment.Models", lambda settings: deployment.models)
-    monkeypatch.setenv("COLUMNS", "200")
+    deployment.enter(monkeypatch)
 
     def call(*arguments: str) -> Done:
         return Done(*typed(*arguments))
@@ -304,7 +301,7 @@ def test_misuse_ends_with_2(run: Run, as_json: list[str]) -> None:
     one_line(
         run("refresh", "--source", "pagse", *as_json), 2, "'pagse' is not in", "sources.yaml", "known: pages, tickets"
     )
-    one_line(run("quarantine", "show", "abc", *as_json), 2, "'abc'", "at least 6 characters", "guard quarantine list")
+    one_line(run("quarantine", "show", "abc", *as_json), 2, "'abc'", "at least 4 characters", "guard quarantine list")
     one_line(run("quarantine", "show", "ffffffff", *as_json), 2, "'ffffffff' is not in the ledger")
     one_line(
         run("quarantine", "list", "--state", "x\x1b[31m", *as_json), 2, "x⟨U+001B⟩[31m", "expected one of accepted"

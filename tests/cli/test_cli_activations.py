@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,8 +12,7 @@ from corpus_guard.detectors.probe_prompts import build_prompts, build_table_prom
 from corpus_guard.models import Models
 from corpus_guard.settings import PROJECT
 from corpus_guard.traceback.activations import probe
-
-Typed = Callable[..., tuple[int, str, str]]
+from deploying import Typed
 
 SAMPLE = PROJECT / "include" / "sample_corpus" / "questions.jsonl"
 
@@ -30,10 +28,8 @@ def home(tmp_path: Path, models_home: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.fixture
-def recorded(tmp_path: Path, home: Path, models: Models, monkeypatch: pytest.MonkeyPatch) -> Path:
+def recorded(tmp_path: Path, home: Path, models: Models) -> Path:
     """A folder in which all that is asked for was recorded."""
-    monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     folder = tmp_path / "recordings"
     as_if_answered(models.language_model.digest, [*build_prompts([SAMPLE]), *build_table_prompts([SAMPLE], [])], folder)
     return folder

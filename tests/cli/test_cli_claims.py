@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,14 +15,12 @@ from corpus_guard.detectors.contradictions.planted import read_attacks, read_pas
 from corpus_guard.detectors.samples import Half, assign_half
 from corpus_guard.models.contradiction_reader import EXCERPTS, SENTENCES, SIEVE
 from corpus_guard.models.trained_reader import ReaderKind, ReaderWeights
-
-Typed = Callable[..., tuple[int, str, str]]
+from deploying import Refused, Typed
 
 
 @pytest.fixture
-def texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
+def texts(tmp_path: Path) -> tuple[str, str]:
     """A manual, and a post that contradicts it and steers the terminal."""
-    monkeypatch.setenv("COLUMNS", "200")
     manual, post = tmp_path / "manual.md", tmp_path / "post.md"
     manual.write_text("The OX-12 must be calibrated every 6 months. It weighs 1.2 kg.")
     post.write_text("The OX-12 must be calibrated \u202eevery 36 months\x1b[2J. It weighs 1,200 g. Paint it [red].")
@@ -67,11 +65,8 @@ def test_what_was_not_read_is_said_and_fails(texts: tuple[str, str], typed: Type
     assert "not read: 1,000 sentences" in shown
 
 
-def test_a_file_that_cannot_be_read_is_misuse(tmp_path: Path, typed: Typed) -> None:
-    code, _, said = typed("claims", str(tmp_path))
-
-    assert code == 2
-    assert str(tmp_path) in said.replace("\n", "")
+def test_a_file_that_cannot_be_read_is_misuse(tmp_path: Path, refused: Refused) -> None:
+    assert str(tmp_path) in refused("claims", str(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -88,11 +83,8 @@ def test_a_file_that_cannot_be_read_is_misuse(tmp_path: Path, typed: Typed) -> N
         (("--read", "8", "--rules-only"), "the rules alone read nothing"),
     ],
 )
-def test_options_that_do_not_go_together_are_misuse(options: Sequence[str], expected: str, typed: Typed) -> None:
-    code, _, said = typed("evaluate", "claims", *options)
-
-    assert code == 2
-    assert expected in said.replace("\n", " ")
+def test_options_that_do_not_go_together_are_misuse(options: Sequence[str], expected: str, refused: Refused) -> None:
+    assert expected in refused("evaluate", "claims", *options)
 
 
 def test_the_trained_reader_reads_the_pairs_with_most_in_common(tmp_path: Path, typed: Typed) -> None:
@@ -110,11 +102,8 @@ def test_the_trained_reader_reads_the_pairs_with_most_in_common(tmp_path: Path, 
     assert code == int(any(pair["likely"] for pair in pairs))
 
 
-def test_a_reader_needs_two_texts(texts: tuple[str, str], typed: Typed) -> None:
-    code, _, said = typed("claims", texts[0], "--read", "2")
-
-    assert code == 2
-    assert "expected two files" in said
+def test_a_reader_needs_two_texts(texts: tuple[str, str], refused: Refused) -> None:
+    assert "expected two files" in refused("claims", texts[0], "--read", "2")
 
 
 PAGES = """
@@ -206,13 +195,6 @@ def test_a_reader_is_trained_on_pairs_of_ones_own_and_honest_texts(
     assert np.allclose(mean.unit, 0.75 * start.unit + 0.25 * after.unit, atol=1e-6)
 
 
-def test_a_share_of_new_weights_needs_old_ones(tmp_path: Path, typed: Typed) -> None:
-    code, _, said = typed("train", "contradictions", "--share", "0.5", "--out", str(tmp_path / "reader.npz"))
-
-    assert code == 2
-    assert "--share 0.5" in said and "--start" in said
-
-
 def test_a_reader_learns_from_attacks_with_and_without_passages(tmp_path: Path, typed: Typed) -> None:
     (tmp_path / "dryers.yaml").write_text(PAGES, encoding="utf-8")
     asked = [f"how high is tower {number}" for number in range(20)]
@@ -251,23 +233,26 @@ def test_a_reader_learns_from_attacks_with_and_without_passages(tmp_path: Path, 
     beside = read_passages([tmp_path / "passages.jsonl"])
     assert any(attack.question in beside for attack in planted)
     assert json.loads(written)["claims"] == turned + len(show_planted(planted, beside)) > turned + len(planted)
-    code, _, said = typed(*command, *of_passages)
-    assert code == 2
-    assert "--passages" in said and "expected both" in said
 
 
-def test_a_field_that_is_left_out_must_be_one(tmp_path: Path, typed: Typed) -> None:
-    code, _, said = typed("train", "contradictions", "--without", "cheese", "--out", str(tmp_path / "reader.npz"))
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (("--share", "0.5"), "--share 0.5: there is nothing to share with; expected --start"),
+        (
+            ("--passages", "passages.jsonl"),
+            "--passages: they teach nothing without --attacks on their questions; expected both",
+        ),
+        (("--without", "cheese"), "cheese: no such file of pairs; expected one of computing, devices, "),
+        (("--pairs", "."), "holds no pairs"),
+    ],
+)
+def test_training_refuses_what_teaches_nothing(
+    options: Sequence[str], expected: str, refused: Refused, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
 
-    assert code == 2
-    assert "cheese: no such file of pairs; expected one of computing, devices, " in said
-
-
-def test_a_folder_without_pairs_is_named(tmp_path: Path, typed: Typed) -> None:
-    code, _, said = typed("train", "contradictions", "--pairs", str(tmp_path), "--out", str(tmp_path / "reader.npz"))
-
-    assert code == 2
-    assert "holds no pairs" in said
+    assert expected in refused("train", "contradictions", "--out", "reader.npz", *options)
 
 
 @pytest.mark.parametrize(("options", "shown"), [((), "3 of 3"), (("--among", "7"), "1 of 1")])

@@ -24,8 +24,7 @@ def storage(deployment: Workspace, monkeypatch: pytest.MonkeyPatch) -> Path:
     deployment.page("tide gauge.md")
     with deployment.guard() as guard:
         guard.refresh("r1")
-    for name, value in deployment.environment.items():
-        monkeypatch.setenv(name, value)
+    deployment.enter(monkeypatch)
     folder = Path(deployment.settings.storage)
     then = time.time() - 40 * 86_400
     for path in folder.rglob("*"):

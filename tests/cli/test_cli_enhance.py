@@ -25,10 +25,7 @@ Run = Callable[..., Result]
 @pytest.fixture
 def run(deployment: Workspace, monkeypatch: pytest.MonkeyPatch) -> Run:
     """The command in this process."""
-    for name, value in deployment.environment.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setattr("corpus_guard.deployment.Models", lambda settings: deployment.models)
-    monkeypatch.setenv("COLUMNS", "200")
+    deployment.enter(monkeypatch)
     return lambda *arguments: CliRunner().invoke(_cli_enhance.app, arguments, catch_exceptions=False)
 
 

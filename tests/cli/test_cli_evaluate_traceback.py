@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from corpus_guard.models import Models
-
-Run = Callable[..., tuple[int, str, str]]
+from deploying import Typed
 
 WRONG = ("violet", "Piet Holm", "forty metres")
 QUESTIONS = (
@@ -26,20 +24,12 @@ FIGURES = {
 
 
 @pytest.fixture
-def run(
-    tmp_path: Path,
-    models_home: Path,
-    models: Models,
-    monkeypatch: pytest.MonkeyPatch,
-    typed: Callable[..., tuple[int, str, str]],
-) -> Run:
+def run(tmp_path: Path, models_home: Path, models: Models, monkeypatch: pytest.MonkeyPatch, typed: Typed) -> Typed:
     """`guard evaluate traceback` in this process, models loaded once."""
     home = tmp_path / "home"
     home.mkdir()
     (home / "models").symlink_to(models_home / "models")
     monkeypatch.setenv("CORPUS_GUARD_HOME", str(home))
-    monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     monkeypatch.setattr("corpus_guard.detectors.attack_simulation.Models", lambda settings: models)
 
     def call(*arguments: str | Path) -> tuple[int, str, str]:
@@ -82,7 +72,7 @@ def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def test_figures_verdicts_and_a_table(run: Run, targets: Path, tmp_path: Path) -> None:
+def test_figures_verdicts_and_a_table(run: Typed, targets: Path, tmp_path: Path) -> None:
     to, verdicts = tmp_path / "out" / "figures.json", tmp_path / "v.jsonl"
 
     code, out, err = run(
@@ -105,7 +95,7 @@ def test_figures_verdicts_and_a_table(run: Run, targets: Path, tmp_path: Path) -
     assert str(to) in err
 
 
-def test_honest_complaints_on_standard_output(run: Run, targets: Path) -> None:
+def test_honest_complaints_on_standard_output(run: Typed, targets: Path) -> None:
     code, out, _ = run(targets, "--attack", "none", "--judge", "tkm", "--json", "-", "--no-mlflow", "--limit", "2")
 
     assert code == 0
@@ -114,7 +104,7 @@ def test_honest_complaints_on_standard_output(run: Run, targets: Path) -> None:
     assert figures["poisoned"] == 0
 
 
-def test_a_wrong_row_stops_before_anything_is_written(run: Run, targets: Path, tmp_path: Path) -> None:
+def test_a_wrong_row_stops_before_anything_is_written(run: Typed, targets: Path, tmp_path: Path) -> None:
     with targets.open("a") as file:
         file.write('{"id": "x", "question": "q", "incorrect_answer": "\\u001b[31mred", "adversarial_texts": [1]}\n')
 
@@ -140,21 +130,21 @@ def test_a_wrong_row_stops_before_anything_is_written(run: Run, targets: Path, t
         (("--m", "41"), ""),
     ],
 )
-def test_what_cannot_be_meant_is_said(run: Run, targets: Path, options: tuple[str, ...], told: str) -> None:
+def test_what_cannot_be_meant_is_said(run: Typed, targets: Path, options: tuple[str, ...], told: str) -> None:
     code, _, err = run(targets, *options, "--no-mlflow")
 
     assert code == 2
     assert told in " ".join(err.split())
 
 
-def test_the_papers_name_of_hotflip_is_accepted(run: Run, targets: Path) -> None:
+def test_the_papers_name_of_hotflip_is_accepted(run: Typed, targets: Path) -> None:
     code, out, err = run(targets, "--attack", "poisonedrag-w", "--judge", "tkm", "--limit", "1", "--no-mlflow")
 
     assert code == 0, err
     assert "hotflip" in out
 
 
-def test_help_says_what_is_counted(run: Run) -> None:
+def test_help_says_what_is_counted(run: Typed) -> None:
     code, out, _ = run("--help")
 
     assert code == 0

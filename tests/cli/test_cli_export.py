@@ -38,8 +38,7 @@ def full(deployment: Workspace) -> Workspace:
 
 @pytest.fixture
 def run(full: Workspace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    for name, value in full.environment.items():
-        monkeypatch.setenv(name, value)
+    full.enter(monkeypatch)
 
     def call(*arguments: str | Path) -> Result:
         result = CliRunner().invoke(cli.app, [str(argument) for argument in arguments])

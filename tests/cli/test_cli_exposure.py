@@ -26,7 +26,6 @@ HOSTILE = "How [bold]deep[/bold]\u202e is \x1b[31mthe\x1b[0m quay?"
 @pytest.fixture
 def run(tmp_path: Path, sqlite_ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.setenv("CORPUS_GUARD_HOME", str(tmp_path))
-    monkeypatch.setenv("COLUMNS", "200")
     write_corpus(sqlite_ledger)
     return lambda *words: CliRunner().invoke(_cli.app, list(words))
 

@@ -56,7 +56,6 @@ def deployed(lite_shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("CORPUS_GUARD_HOME", str(tmp_path))
     monkeypatch.setenv("CORPUS_GUARD_CHROMA_URL", settings.chroma_url)
     monkeypatch.setenv("CORPUS_GUARD_COLLECTION_PREFIX", settings.collection_prefix)
-    monkeypatch.setenv("COLUMNS", "200")
     yield Deployed(tmp_path, lite_shelf)
 
 

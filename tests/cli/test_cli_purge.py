@@ -36,10 +36,7 @@ def run(deployment: Workspace, monkeypatch: pytest.MonkeyPatch) -> Run:
     deployment.page(HOSTILE, PAGE)
     with deployment.guard() as guard:
         guard.refresh("r1")
-    for name, value in deployment.environment.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setattr("corpus_guard.deployment.Models", lambda settings: deployment.models)
-    monkeypatch.setenv("COLUMNS", "200")
+    deployment.enter(monkeypatch)
     app = typer.Typer()
     app.command()(_cli_purge.purge)
     return lambda *arguments: CliRunner().invoke(app, arguments, catch_exceptions=False)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +11,9 @@ import pytest
 
 from corpus_guard.domain import Severity, Verdict
 from corpus_guard.settings import Settings
+from deploying import Refused, Typed
 from material import Shelf, a_finding, a_version, judged
 
-Typed = Callable[..., tuple[int, str, str]]
 WHY = ("--reason", "looked at it")
 HOSTILE = "\x1b[31m[red]<script>{{ x }}\u202e"
 
@@ -108,20 +107,18 @@ def a_person(typed: Typed, folder: Path, name: str) -> tuple[str, str]:
     return "--key", file
 
 
-def test_a_critical_release_needs_two_people(queue: Shelf, typed: Typed, tmp_path: Path) -> None:
+def test_a_critical_release_needs_two_people(queue: Shelf, typed: Typed, refused: Refused, tmp_path: Path) -> None:
     item = listed(typed, "--severity", "critical")[0]["version_id"]
 
-    code, _, err = typed("quarantine", "release", item, *WHY, "--reviewer", "mo")
-    assert code == 2
-    assert "needs two people, and a name typed in a terminal proves nobody" in err
+    said = refused("quarantine", "release", item, *WHY, "--reviewer", "mo")
+    assert "needs two people, and a name typed in a terminal proves nobody" in said
     ada, mo = a_person(typed, tmp_path, "ada"), a_person(typed, tmp_path, "mo")
 
     code, out, _ = typed("quarantine", "release", item, *WHY, *ada)
     assert code == 0
     assert "1 of 2: a second reviewer must also release it" in out
-    code, _, err = typed("quarantine", "release", item, *WHY, *ada)
-    assert code == 2
-    assert "was already released by Person ada; another person must agree" in err
+    said = refused("quarantine", "release", item, *WHY, *ada)
+    assert "was already released by Person ada; another person must agree" in said
     assert listed(typed, "--severity", "critical")[0]["waits_for_second"] is True
     assert "release 1 of 2, by Person ada" in typed("quarantine", "list")[1]
 
@@ -147,22 +144,20 @@ def test_rejecting_escalating_and_undoing_are_signed_with_a_key_of_ones_own(
         assert typed("quarantine", command, first, *WHY, "--key", str(tmp_path / "none.pem"))[0] != 0
 
 
-def test_what_was_decided_is_taken_back_and_told(queue: Shelf, typed: Typed) -> None:
+def test_what_was_decided_is_taken_back_and_told(queue: Shelf, typed: Typed, refused: Refused) -> None:
     item = listed(typed)[0]["version_id"]
     done = as_json(
         typed("quarantine", "reject", item, "--reason", HOSTILE, "--reviewer", HOSTILE, "--no-apply", "--json")
     )
     decision = done["decisions"][0]["decision_id"]
 
-    assert "at least 8 characters" in typed("quarantine", "undo", decision[:7], *WHY)[2]
-    assert "'ffffffff' is not in the ledger" in typed("quarantine", "undo", "ffffffff", *WHY)[2]
+    assert "at least 4 characters" in refused("quarantine", "undo", decision[:3], *WHY)
+    assert "'ffffffff' is not in the ledger" in refused("quarantine", "undo", "ffffffff", *WHY)
     undone = typed("quarantine", "undo", decision[:8], *WHY, "--reviewer", "mo", "--json")
     assert as_json(undone) == {"undone": [decision]}
 
     assert listed(typed)[0]["pending"] is None
-    code, _, err = typed("quarantine", "undo", decision, *WHY)
-    assert code == 2
-    assert "was already undone" in err
+    assert "was already undone" in refused("quarantine", "undo", decision, *WHY)
     told = as_json(typed("quarantine", "history", "--json"))
     assert [one["kind"] for one in told["entries"]] == ["undo", "reject"]
     assert as_json(typed("quarantine", "history", "--json", "--by", "mo", "--item", item))["total"] == 1
@@ -174,18 +169,17 @@ def test_what_was_decided_is_taken_back_and_told(queue: Shelf, typed: Typed) -> 
 
 
 def test_an_ambiguous_beginning_of_an_id_names_the_ids(
-    queue: Shelf, typed: Typed, monkeypatch: pytest.MonkeyPatch
+    queue: Shelf, typed: Typed, refused: Refused, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     items = [item["version_id"] for item in listed(typed)[:2]]
     for item in items:
         typed("quarantine", "reject", item, *WHY, "--no-apply")
-    monkeypatch.setattr("corpus_guard.review.history.MIN_ID_PREFIX_CHARS", 0)
+    monkeypatch.setattr("corpus_guard.ledger.short_ids.MIN_CHARACTERS", 0)
 
-    code, out, err = typed("quarantine", "undo", "", *WHY)
+    said = refused("quarantine", "undo", "", *WHY)
 
-    assert (code, out) == (2, "")
     for entry in as_json(typed("quarantine", "history", "--json"))["entries"]:
-        assert entry["id"] in err
+        assert entry["id"] in said
 
 
 @pytest.mark.parametrize(
@@ -203,12 +197,9 @@ def test_an_ambiguous_beginning_of_an_id_names_the_ids(
     ],
 )
 def test_a_name_that_nothing_has_is_no_empty_queue(
-    queue: Shelf, typed: Typed, arguments: tuple[str, ...], says: str
+    queue: Shelf, refused: Refused, arguments: tuple[str, ...], says: str
 ) -> None:
-    code, out, err = typed("quarantine", *arguments)
-
-    assert (code, out) == (2, "")
-    assert says in err
+    assert says in refused("quarantine", *arguments)
 
 
 def test_a_declared_source_and_a_check_without_items_are_known(queue: Shelf, typed: Typed) -> None:

@@ -24,7 +24,6 @@ HOSTILE = "How [bold]deep[/bold]\u202e is \x1b[31mthe\x1b[0m quay <script>alert(
 @pytest.fixture
 def run(tmp_path: Path, sqlite_ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.setenv("CORPUS_GUARD_HOME", str(tmp_path))
-    monkeypatch.setenv("COLUMNS", "200")
     return lambda *words: CliRunner().invoke(_cli_report.app, list(words))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,21 +13,16 @@ import yaml
 from corpus_guard.corpus import publishing
 from corpus_guard.domain import Finding, Severity, Verdict
 from corpus_guard.ledger.tables import events, versions
-from deploying import BAD, Workspace
+from deploying import BAD, Typed, Workspace
 from material import a_version, judged
-
-Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def run(deployment: Workspace, monkeypatch: pytest.MonkeyPatch, typed: Callable[..., tuple[int, str, str]]) -> Run:
+def run(deployment: Workspace, monkeypatch: pytest.MonkeyPatch, typed: Typed) -> Typed:
     """`guard` in this process, models loaded once."""
-    monkeypatch.setattr("corpus_guard.deployment.Models", lambda settings: deployment.models)
-    monkeypatch.setenv("COLUMNS", "200")
 
     def call(*arguments: str, policy: Path | None = None) -> tuple[int, str, str]:
-        for name, value in deployment.environment.items():
-            monkeypatch.setenv(name, value)
+        deployment.enter(monkeypatch)
         if policy:
             monkeypatch.setenv("CORPUS_GUARD_POLICY_FILE", str(policy))
         return typed(*arguments)
@@ -64,7 +58,7 @@ def remember(deployment: Workspace, *found: Finding, documents: int, verdict: Ve
         )
 
 
-def test_a_small_source_is_told_how_many_documents_it_lacks(deployment: Workspace, run: Run) -> None:
+def test_a_small_source_is_told_how_many_documents_it_lacks(deployment: Workspace, run: Typed) -> None:
     remember(deployment, documents=3, verdict=Verdict.ACCEPT, folder="a")
 
     code, out, _ = run("calibrate")
@@ -74,7 +68,7 @@ def test_a_small_source_is_told_how_many_documents_it_lacks(deployment: Workspac
     assert "99 are needed" in run("calibrate", "--target", "0.03")[1]
 
 
-def test_a_proposal_is_yaml_that_the_policy_takes(deployment: Workspace, run: Run, tmp_path: Path) -> None:
+def test_a_proposal_is_yaml_that_the_policy_takes(deployment: Workspace, run: Typed, tmp_path: Path) -> None:
     hint = Finding("statistics", "statistics.outlier", Severity.LOW, 0.8, "odd")
     remember(deployment, documents=390, verdict=Verdict.ACCEPT, folder="a")
     remember(deployment, hint, documents=10, verdict=Verdict.ACCEPT, folder="b")
@@ -88,7 +82,7 @@ def test_a_proposal_is_yaml_that_the_policy_takes(deployment: Workspace, run: Ru
     assert run("calibrate", "--policy", str(policy(deployment, sources=proposed)))[0] == 0
 
 
-def test_the_forecast_of_another_policy_writes_nothing(deployment: Workspace, run: Run) -> None:
+def test_the_forecast_of_another_policy_writes_nothing(deployment: Workspace, run: Typed) -> None:
     strong = Finding("statistics", "statistics.outlier", Severity.MEDIUM, 0.8, "odd")
     remember(deployment, documents=8, verdict=Verdict.ACCEPT, folder="a")
     remember(deployment, strong, documents=2, verdict=Verdict.QUARANTINE, folder="b")
@@ -106,7 +100,7 @@ def test_the_forecast_of_another_policy_writes_nothing(deployment: Workspace, ru
         assert connection.execute(sa.select(sa.func.count()).select_from(events)).scalar() == before
 
 
-def test_what_findings_cannot_tell_is_said(deployment: Workspace, run: Run) -> None:
+def test_what_findings_cannot_tell_is_said(deployment: Workspace, run: Typed) -> None:
     remember(deployment, documents=2, verdict=Verdict.ACCEPT, folder="a")
     values = yaml.safe_load(deployment.settings.policy_file.read_text())
     values["checks"]["perplexity"] |= {"enabled": True, "gibberish_nats": 9.0}
@@ -128,14 +122,14 @@ def test_what_findings_cannot_tell_is_said(deployment: Workspace, run: Run) -> N
         (("--policy", "nowhere.yaml"), "nowhere.yaml: no such file"),
     ],
 )
-def test_misuse_is_told(run: Run, arguments: tuple[str, ...], message: str) -> None:
+def test_misuse_is_told(run: Typed, arguments: tuple[str, ...], message: str) -> None:
     code, _, err = run("calibrate", *arguments)
 
     assert code == 2
     assert message in err
 
 
-def test_reparse_counts_what_reads_differently_and_what_cannot_be_read(deployment: Workspace, run: Run) -> None:
+def test_reparse_counts_what_reads_differently_and_what_cannot_be_read(deployment: Workspace, run: Typed) -> None:
     deployment.page("gauge.md")
     with deployment.guard() as guard:
         guard.refresh("r1")
@@ -149,7 +143,7 @@ def test_reparse_counts_what_reads_differently_and_what_cannot_be_read(deploymen
     assert (code, "1 have no raw bytes, or damaged ones" in out) == (1, True)
 
 
-def test_rescreen_shows_what_would_move_and_moves_it(deployment: Workspace, run: Run) -> None:
+def test_rescreen_shows_what_would_move_and_moves_it(deployment: Workspace, run: Typed) -> None:
     deployment.page("gauge.md")
     deployment.page("no\x1b[31mtice.md", BAD)
     with deployment.guard() as guard:
@@ -170,7 +164,7 @@ def test_rescreen_shows_what_would_move_and_moves_it(deployment: Workspace, run:
         assert set(connection.scalars(sa.select(versions.c.state))) == {"accepted"}
 
 
-def test_the_status_shows_canaries_shadow_and_thresholds(deployment: Workspace, run: Run) -> None:
+def test_the_status_shows_canaries_shadow_and_thresholds(deployment: Workspace, run: Typed) -> None:
     deployment.page("gauge.md")
     deployment.page("notice.md", BAD)
     with deployment.guard() as guard:
@@ -190,7 +184,7 @@ def test_the_status_shows_canaries_shadow_and_thresholds(deployment: Workspace, 
     assert report["thresholds"] == {"pages": {"severity": "high", "risk": 0.9}}
 
 
-def test_a_threshold_for_a_source_that_is_not_there_is_refused(deployment: Workspace, run: Run) -> None:
+def test_a_threshold_for_a_source_that_is_not_there_is_refused(deployment: Workspace, run: Typed) -> None:
     stray = policy(deployment, sources={"pagse": {"severity": "low", "risk": 0.1}})
 
     code, _, err = run("refresh", policy=stray)

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 
 import chromadb
 import pytest
 
 from corpus_guard.domain import TrustLevel
-from deploying import Workspace
-
-Typed = Callable[..., tuple[int, str, str]]
+from deploying import Typed, Workspace
 
 
 @pytest.fixture
 def search(deployment: Workspace, monkeypatch: pytest.MonkeyPatch, typed: Typed) -> Typed:
-    for name, value in deployment.environment.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setattr("corpus_guard.deployment.Models", lambda settings: deployment.models)
-    monkeypatch.setenv("COLUMNS", "200")
+    deployment.enter(monkeypatch)
     return lambda *words: typed("search", "What does the barometer say?", *words)
 
 

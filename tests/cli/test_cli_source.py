@@ -5,16 +5,14 @@ from __future__ import annotations
 import io
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from corpus_guard.review.queue import load_page
 from deciding import decided
-from deploying import BAD, TICKETS, Workspace
+from deploying import BAD, TICKETS, Typed, Workspace
 
-Run = Callable[..., tuple[int, str, str]]
 HOSTILE = "a\x1b[31m\u202e[bold]<script>{{ x }}\n.md"
 
 
@@ -26,12 +24,9 @@ class Terminal(io.StringIO):
 
 
 @pytest.fixture
-def run(deployment: Workspace, monkeypatch: pytest.MonkeyPatch, typed: Run) -> Run:
+def run(deployment: Workspace, monkeypatch: pytest.MonkeyPatch, typed: Typed) -> Typed:
     """`guard` in this process, models loaded once."""
-    monkeypatch.setattr("corpus_guard.deployment.Models", lambda settings: deployment.models)
-    monkeypatch.setenv("COLUMNS", "200")
-    for name, value in deployment.environment.items():
-        monkeypatch.setenv(name, value)
+    deployment.enter(monkeypatch)
     return typed
 
 
@@ -47,7 +42,7 @@ def wiki(deployment: Workspace) -> list[str]:
     return ["wiki", "--kind", "folder", "--url", "wiki", "--owner", "wiki@example.org", "--trust", "open"]
 
 
-def test_list_says_what_became_of_each_source(deployment: Workspace, run: Run) -> None:
+def test_list_says_what_became_of_each_source(deployment: Workspace, run: Typed) -> None:
     deployment.sources(
         {"kind": "folder", "name": "far", "url": "ftp://me:secret@host/docs?key=x", "owner": "o", "trust": "trusted"}
     )
@@ -72,7 +67,7 @@ def test_list_says_what_became_of_each_source(deployment: Workspace, run: Run) -
     assert "never" in shown
 
 
-def test_a_source_that_is_no_longer_declared_is_named_with_what_to_do(deployment: Workspace, run: Run) -> None:
+def test_a_source_that_is_no_longer_declared_is_named_with_what_to_do(deployment: Workspace, run: Typed) -> None:
     deployment.page("good.md")
     deployment.refresh("r1")
     deployment.rows({"id": "t1", "text": "The pump of boat seven was repaired on Monday, and nothing leaks any more."})
@@ -86,7 +81,7 @@ def test_a_source_that_is_no_longer_declared_is_named_with_what_to_do(deployment
 
 
 def test_check_shows_verdicts_sizes_and_the_riskiest_of_a_source_that_is_not_declared(
-    deployment: Workspace, run: Run, wiki: list[str]
+    deployment: Workspace, run: Typed, wiki: list[str]
 ) -> None:
     before = deployment.settings.sources_file.read_text()
 
@@ -109,7 +104,7 @@ def test_check_shows_verdicts_sizes_and_the_riskiest_of_a_source_that_is_not_dec
     assert "Nothing was recorded" in shown
 
 
-def test_check_of_a_declared_source_and_of_a_file(deployment: Workspace, run: Run, tmp_path: Path) -> None:
+def test_check_of_a_declared_source_and_of_a_file(deployment: Workspace, run: Typed, tmp_path: Path) -> None:
     deployment.page("good.md")
     file = tmp_path / "one.yaml"
     file.write_text("name: again\nkind: folder\nurl: pages\nowner: o\ntrust: reviewed\n")
@@ -121,7 +116,7 @@ def test_check_of_a_declared_source_and_of_a_file(deployment: Workspace, run: Ru
     assert (by_file["source"], by_file["trust"], by_file["listed"]) == ("again", "reviewed", 1)
 
 
-def test_what_is_skipped_is_told_by_check_and_refresh(deployment: Workspace, run: Run) -> None:
+def test_what_is_skipped_is_told_by_check_and_refresh(deployment: Workspace, run: Typed) -> None:
     deployment.page("good.md")
     deployment.page(".hidden.md")
     (deployment.pages / "out.md").symlink_to(deployment.settings.sources_file)
@@ -145,7 +140,7 @@ def test_what_is_skipped_is_told_by_check_and_refresh(deployment: Workspace, run
     assert f"Skipped in pages: {counted}" in again
 
 
-def test_what_cannot_be_listed_exits_with_1(run: Run) -> None:
+def test_what_cannot_be_listed_exits_with_1(run: Typed) -> None:
     gone = ["gone", "--kind", "folder", "--url", "nowhere", "--owner", "o", "--trust", "open"]
 
     code, shown, said = run("source", "check", *gone)
@@ -180,7 +175,7 @@ def test_what_cannot_be_listed_exits_with_1(run: Run) -> None:
         ),
     ],
 )
-def test_misuse_says_what_is_wrong(run: Run, arguments: tuple[str, ...], says: str) -> None:
+def test_misuse_says_what_is_wrong(run: Typed, arguments: tuple[str, ...], says: str) -> None:
     code, shown, said = run("source", "check", *arguments)
 
     assert code == 2
@@ -189,7 +184,7 @@ def test_misuse_says_what_is_wrong(run: Run, arguments: tuple[str, ...], says: s
 
 
 def test_add_checks_then_appends_and_the_next_refresh_pulls_it(
-    deployment: Workspace, run: Run, wiki: list[str]
+    deployment: Workspace, run: Typed, wiki: list[str]
 ) -> None:
     file = deployment.settings.sources_file
     file.write_text("# ours\n" + file.read_text() + "# the end\n")
@@ -211,7 +206,7 @@ def test_add_checks_then_appends_and_the_next_refresh_pulls_it(
     assert file.read_text() == text
 
 
-def test_add_asks_where_nobody_can_answer_it_refuses(deployment: Workspace, run: Run, wiki: list[str]) -> None:
+def test_add_asks_where_nobody_can_answer_it_refuses(deployment: Workspace, run: Typed, wiki: list[str]) -> None:
     before = deployment.settings.sources_file.read_text()
 
     code, _, said = run("source", "add", *wiki)
@@ -221,7 +216,7 @@ def test_add_asks_where_nobody_can_answer_it_refuses(deployment: Workspace, run:
     assert deployment.settings.sources_file.read_text() == before
 
 
-def test_no_is_no(deployment: Workspace, run: Run, wiki: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_is_no(deployment: Workspace, run: Typed, wiki: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", Terminal("n\n"))
     before = deployment.settings.sources_file.read_text()
 
@@ -233,7 +228,7 @@ def test_no_is_no(deployment: Workspace, run: Run, wiki: list[str], monkeypatch:
 
 
 def test_a_source_that_cannot_be_listed_is_not_added_unless_asked_by_its_unsafe_name(
-    deployment: Workspace, run: Run, caplog: pytest.LogCaptureFixture
+    deployment: Workspace, run: Typed, caplog: pytest.LogCaptureFixture
 ) -> None:
     later = ["later", "--kind", "folder", "--url", "not-there-yet", "--owner", "o", "--trust", "open", "--yes"]
     before = deployment.settings.sources_file.read_text()
@@ -264,7 +259,7 @@ def abandoned(deployment: Workspace) -> Workspace:
     return deployment
 
 
-def test_a_source_is_retired_and_comes_back_when_it_is_declared(abandoned: Workspace, run: Run) -> None:
+def test_a_source_is_retired_and_comes_back_when_it_is_declared(abandoned: Workspace, run: Typed) -> None:
     before = abandoned.served()
     code, shown, _ = run("source", "retire", "pages", "--json")
     assert (code, json.loads(shown)["documents"]) == (
@@ -298,7 +293,7 @@ def test_a_source_is_retired_and_comes_back_when_it_is_declared(abandoned: Works
         (("pages", "--reason", " "), "needs a person and a reason"),
     ],
 )
-def test_nothing_is_retired_by_mistake(abandoned: Workspace, run: Run, arguments: tuple[str, ...], why: str) -> None:
+def test_nothing_is_retired_by_mistake(abandoned: Workspace, run: Typed, arguments: tuple[str, ...], why: str) -> None:
     before = abandoned.served()
 
     code, _, told = run("source", "retire", *arguments, "--yes")
@@ -307,7 +302,7 @@ def test_nothing_is_retired_by_mistake(abandoned: Workspace, run: Run, arguments
     assert why in told
 
 
-def test_a_declared_source_is_not_retired(deployment: Workspace, run: Run) -> None:
+def test_a_declared_source_is_not_retired(deployment: Workspace, run: Typed) -> None:
     deployment.page("good.md")
     deployment.refresh("r1")
 

@@ -19,7 +19,7 @@ from corpus_guard.ledger.states import Label
 from corpus_guard.ledger.tables import reports, suspects, traces
 from corpus_guard.traceback.judges import JudgeConclusion, Opinion
 from corpus_guard.traceback.retrieval import Complaint, RetrievedText
-from deploying import GOOD, Workspace
+from deploying import GOOD, Typed, Workspace
 from material import Shelf
 from trace_cases import OUTPUT, QUESTION, Contains, NearModels, Quoting, report, rows, serve, truth
 
@@ -139,9 +139,7 @@ def test_what_is_withdrawn_stays_out_of_the_next_refresh_and_its_bytes_stay_on_d
     with deployment.guard() as guard:
         guard.refresh("r1")
     assert OUTPUT in served(deployment)
-    for variable, value in deployment.environment.items():
-        monkeypatch.setenv(variable, value)
-    monkeypatch.setattr("corpus_guard.deployment.Models", lambda settings: deployment.models)
+    deployment.enter(monkeypatch)
     asked = ("--query", "How often is the ferry slipway inspected?", "--output", OUTPUT)
 
     traced = json.loads(command(*asked, "--keep", "--json").stdout)
@@ -217,7 +215,7 @@ def test_misuse_says_what_was_expected(run: Run, words: tuple[str, ...], says: s
         run(*words)
 
 
-def test_help_of_the_group_shows_how_to_trace_without_a_command(typed: Callable[..., tuple[int, str, str]]) -> None:
+def test_help_of_the_group_shows_how_to_trace_without_a_command(typed: Typed) -> None:
     code, out, _ = typed("trace", "--help")
 
     assert code == 0

@@ -41,11 +41,7 @@ MANUAL = (
         ("Harbour", "## Overview\n## References\n## Harbour\n", []),
         ("Harbour", "```\n# a comment in code\n```\n## Depth\n", ["Harbour: Depth?"]),
         ("Harbour", "```\n# a comment in code that never ends\n", []),
-        (
-            "Handbuch für Boote",
-            "## Größe über alles\n",
-            ["Handbuch für Boote: Größe über alles?"],
-        ),
+        ("Handbuch für Boote", "## Größe über alles\n", ["Handbuch für Boote: Größe über alles?"]),
         ("Harbour", "", []),
         ("", "## Depth without a title\n", []),
         ("42", "## 7.1\n## ---\n", []),

@@ -17,13 +17,7 @@ from corpus_guard.corpus.filterrag.features import Features
 from corpus_guard.corpus.filterrag.filters import FilterOpinion, RetrievalFilter
 from corpus_guard.corpus.ownership import OWNER_KEY
 from corpus_guard.corpus.retrieval_log import RetrievalLog
-from corpus_guard.corpus.retriever import (
-    FilteredChunk,
-    GuardedRetriever,
-    Retrieval,
-    RetrievalStatus,
-    WithheldChunk,
-)
+from corpus_guard.corpus.retriever import FilteredChunk, GuardedRetriever, Retrieval, RetrievalStatus, WithheldChunk
 from corpus_guard.domain import TrustLevel
 from corpus_guard.errors import FilterFailed
 from corpus_guard.intake.sources.folder import FolderConfig

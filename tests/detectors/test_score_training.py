@@ -160,11 +160,7 @@ def sample_group(question: int, count: int) -> list[Sample]:
     chance = random.Random(question)
     words = [f"claim{question}of{number}" for number in range(12)]
     return [
-        replace(
-            sample,
-            key=f"q{question}",
-            text=" ".join([*chance.sample(words, 9), f"teller{question}and{number}"]),
-        )
+        replace(sample, key=f"q{question}", text=" ".join([*chance.sample(words, 9), f"teller{question}and{number}"]))
         for number, sample in enumerate(sibling_samples(1, each=count, half=Half.TUNING))
     ]
 

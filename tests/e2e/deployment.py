@@ -411,10 +411,7 @@ MakeDeployment = Callable[..., Workspace]
 
 
 def _airflow_home(folder: Path) -> dict[str, str]:
-    return {
-        "AIRFLOW_HOME": str(folder),
-        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{folder / 'airflow.db'}",
-    }
+    return {"AIRFLOW_HOME": str(folder), "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{folder / 'airflow.db'}"}
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -9,16 +9,7 @@ from typing import Any
 
 import pytest
 from deployment import Run, Workspace
-from small_corpus import (
-    BAD,
-    GOOD,
-    GOOD_ROWS,
-    ODD_NAME,
-    POISONED_NAME,
-    POISONED_TEXT,
-    SECRET,
-    TEMPLATE,
-)
+from small_corpus import BAD, GOOD, GOOD_ROWS, ODD_NAME, POISONED_NAME, POISONED_TEXT, SECRET, TEMPLATE
 
 from corpus_guard.domain import sha256_text
 

@@ -37,10 +37,7 @@ def connections(mail: Sink, hook: Sink) -> dict[str, str]:
     }
     smtp = {"conn_type": "smtp", "host": "127.0.0.1", "port": mail.port, "extra": extra}
     slack = {"conn_type": "http", "password": f"http://127.0.0.1:{hook.port}/services/{TOKEN}"}
-    return {
-        "AIRFLOW_CONN_CORPUS_GUARD_MAIL": json.dumps(smtp),
-        "AIRFLOW_CONN_CORPUS_GUARD_SLACK": json.dumps(slack),
-    }
+    return {"AIRFLOW_CONN_CORPUS_GUARD_MAIL": json.dumps(smtp), "AIRFLOW_CONN_CORPUS_GUARD_SLACK": json.dumps(slack)}
 
 
 def grow_old(one: Workspace, hours: float) -> None:

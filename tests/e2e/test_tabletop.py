@@ -39,6 +39,7 @@ from corpus_guard.models import Models
 from corpus_guard.settings import Settings
 from corpus_guard.web.access import RateLimit
 from corpus_guard.web.app import make_app
+from deploying import Typed
 from environment import PROJECT
 from plain_access import plain_access
 from postgres import free_port
@@ -56,8 +57,6 @@ OPENLY_HOSTILE = {"pump-noise.md", "labels.html"}
 APPROVERS = {"withdraw": "ada", "purge": "ben", "re_embed": "ada", "ask_again": "ben", "notify": "ada"}
 """Who approves which step in the browser, in the order of the page."""
 SHOTS = os.environ.get("GUARD_TEST_SHOTS", "")  # folder for pictures of the pages; empty: none are taken
-
-Typed = Callable[..., tuple[int, str, str]]
 
 
 @dataclass(frozen=True)

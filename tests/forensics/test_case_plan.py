@@ -13,7 +13,7 @@ from corpus_guard.corpus.chroma_store import ChromaStore
 from corpus_guard.corpus.store import Store
 from corpus_guard.deployment import Deployment
 from corpus_guard.domain import TrustLevel
-from corpus_guard.errors import Misuse, SettingsError, Stale, UnknownSubject
+from corpus_guard.errors import Misuse, SettingsError, Stale
 from corpus_guard.exports.case_file import export_case
 from corpus_guard.forensics.cases import (
     Case,
@@ -103,7 +103,7 @@ def test_a_case_needs_title_name_and_reason(sqlite_ledger: Ledger, title: str, b
 @pytest.mark.parametrize("kind", list(MemberKind))
 def test_what_is_not_in_the_ledger_is_no_member(sqlite_ledger: Ledger, kind: MemberKind) -> None:
     for name in ("", "%", "ffffffffffff", "no/such.md"):
-        with pytest.raises(UnknownSubject):
+        with pytest.raises(Misuse):
             find_member(sqlite_ledger, kind, name)
 
 

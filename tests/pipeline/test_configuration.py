@@ -33,7 +33,7 @@ from corpus_guard.screening.checks.typos import Typos
 from corpus_guard.screening.policy import Policy
 from corpus_guard.screening.registry import build_screening
 from corpus_guard.settings import PACKAGE, Settings
-from deploying import Workspace
+from deploying import Typed, Workspace
 from material import Shelf
 
 Edit = Callable[[dict[str, Any]], object]
@@ -220,11 +220,10 @@ def test_what_is_logged_is_bounded(configured: Configured, monkeypatch: pytest.M
 
 
 def test_the_run_the_status_and_the_command_tell_of_a_loosening(
-    deployment: Workspace, monkeypatch: pytest.MonkeyPatch, typed: Callable[..., tuple[int, str, str]]
+    deployment: Workspace, monkeypatch: pytest.MonkeyPatch, typed: Typed
 ) -> None:
     monkeypatch.setenv("COLUMNS", "400")
-    for name, value in deployment.environment.items():
-        monkeypatch.setenv(name, value)
+    deployment.enter(monkeypatch)
     with deployment.guard() as guard:
         guard.refresh("first")
     policy = yaml.safe_load(deployment.settings.policy_file.read_text())

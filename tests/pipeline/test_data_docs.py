@@ -14,17 +14,9 @@ import yaml
 
 from corpus_guard.errors import UnknownSubject
 from corpus_guard.ledger.runs import run_folder
-from corpus_guard.pipeline.data_docs import (
-    DataDocs,
-    SuiteResult,
-    last_judging_refresh,
-    load_data_docs,
-    write_data_docs,
-)
+from corpus_guard.pipeline.data_docs import DataDocs, SuiteResult, last_judging_refresh, load_data_docs, write_data_docs
 from corpus_guard.settings import PACKAGE
-from deploying import GOOD, TICKETS, Workspace
-
-Typed = Callable[..., tuple[int, str, str]]
+from deploying import GOOD, TICKETS, Typed, Workspace
 
 HOSTILE = "<script>window.hacked = 1</script>"
 SUITE = {
@@ -96,8 +88,7 @@ def test_they_count_what_each_suite_is_for_and_name_no_value(
             [dict(row) for row in connection.exec_driver_sql("SELECT stamp FROM versions").mappings()]
         )
 
-    for name, value in project.environment.items():
-        monkeypatch.setenv(name, value)
+    project.enter(monkeypatch)
     code, out, _ = typed("expectations", "report")
     assert code == 1 and "expectation.authors.known: 1 document." in out and "hacked" not in out
     assert json.loads(typed("expectations", "report", "--json", "--run", "first")[1])["run_id"] == "first"

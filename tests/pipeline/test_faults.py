@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
@@ -19,18 +19,15 @@ from corpus_guard.errors import StoreUnavailable
 from corpus_guard.ledger import ledger as clock
 from corpus_guard.ledger.tables import documents, events
 from corpus_guard.models import Models
-from deploying import BAD, GOOD, Workspace, deploy
+from deploying import BAD, GOOD, Typed, Workspace, deploy
 
-Run = Callable[..., tuple[int, str, str]]
 DISK = 6 * 2**20  # bytes
 
 
 @pytest.fixture
-def run(deployment: Workspace, monkeypatch: pytest.MonkeyPatch, typed: Run) -> Run:
+def run(deployment: Workspace, monkeypatch: pytest.MonkeyPatch, typed: Typed) -> Typed:
     """`guard` in this process, models loaded once."""
-    monkeypatch.setattr("corpus_guard.deployment.Models", lambda settings: deployment.models)
-    for name, value in deployment.environment.items():
-        monkeypatch.setenv(name, value)
+    deployment.enter(monkeypatch)
     return typed
 
 
@@ -63,7 +60,7 @@ def filled(disk: Path, left: int) -> Iterator[None]:
 
 
 def test_a_disk_that_is_full_at_each_step_is_named_and_the_next_run_completes(
-    deployment: Workspace, run: Run, disk: Path
+    deployment: Workspace, run: Typed, disk: Path
 ) -> None:
     for number in range(3):
         deployment.page(f"good-{number}.md", GOOD + f"\nEntry {number}.\n")
@@ -89,7 +86,7 @@ def test_a_disk_that_is_full_at_each_step_is_named_and_the_next_run_completes(
         assert guard.refresh("again")["unchanged"] == 4
 
 
-def test_a_home_that_cannot_be_written_is_named(deployment: Workspace, run: Run, disk: Path) -> None:
+def test_a_home_that_cannot_be_written_is_named(deployment: Workspace, run: Typed, disk: Path) -> None:
     deployment.page("good.md")
     assert run("refresh")[0] == 0
     subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
@@ -133,7 +130,7 @@ def test_chroma_killed_while_chunks_are_written(
     assert verified.holds, verified.as_dict()
 
 
-def test_a_full_disk_below_the_batches_is_named(deployment: Workspace, run: Run, disk: Path) -> None:
+def test_a_full_disk_below_the_batches_is_named(deployment: Workspace, run: Typed, disk: Path) -> None:
     storage = disk / "storage"
     storage.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4k", "tmpfs", str(storage)], check=True)

@@ -220,7 +220,7 @@ def test_only_the_chosen_source_is_judged_anew(deployment: Workspace) -> None:
         judge(changed, "three", source_names=["pagse"])
 
 
-def test_nothing_is_fetched_or_parsed(deployment: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_fetched_or_parsed(deployment: Workspace) -> None:
     two(deployment)
     deployment.refresh("r1")
     shutil.rmtree(deployment.pages)

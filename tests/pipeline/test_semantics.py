@@ -204,7 +204,7 @@ def test_before_anything_is_served_there_is_no_collection_to_ask(deployment: Wor
     assert {one.documents for each in found_first.agreements.values() for one in each} == {5}
 
 
-def test_repeated_after_publishing_it_says_the_same(deployment: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_repeated_after_publishing_it_says_the_same(deployment: Workspace) -> None:
     """A survey that is done again must not take the run's own documents for others."""
     unrelated(deployment)
     sibling(deployment, 0)

@@ -192,9 +192,7 @@ def test_every_stored_file_is_as_the_log_says_after_a_purge(filled: Workspace) -
 
 def test_who_why_and_what_are_kept_and_nothing_that_tells_of_the_text(filled: Workspace) -> None:
     (version,) = filled.read(
-        sa.select(versions)
-        .join(documents, documents.c.doc_id == versions.c.doc_id)
-        .where(documents.c.uri == "keys.md"),
+        sa.select(versions).join(documents, documents.c.doc_id == versions.c.doc_id).where(documents.c.uri == "keys.md")
     )
     (chunk, *_) = filled.read(sa.select(chunks.c.chunk_id).where(chunks.c.version_id == version.version_id))
     with filled.guard() as guard:
@@ -269,7 +267,7 @@ def test_a_chunk_takes_its_version_and_every_equal_one_along(filled: Workspace) 
         sa.select(chunks.c.chunk_id)
         .join(versions, versions.c.version_id == chunks.c.version_id)
         .join(documents, documents.c.doc_id == versions.c.doc_id)
-        .where(documents.c.uri == "keys.md"),
+        .where(documents.c.uri == "keys.md")
     )
 
     done = purged(filled, chunks=chunk.chunk_id)
@@ -287,7 +285,7 @@ def test_a_document_goes_with_its_former_versions_and_another_version_of_it_stay
     (old,) = filled.read(
         sa.select(versions.c.content_sha256).where(
             versions.c.run_id == "r1", versions.c.text_sha256.in_(texts_of(filled, "keys.md"))
-        ),
+        )
     )
 
     one = purged(filled, hashes=old.content_sha256)

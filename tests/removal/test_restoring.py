@@ -28,19 +28,7 @@ from corpus_guard.traceback.withdrawal_plan import (
     withdraw,
 )
 from material import Shelf
-from trace_cases import (
-    OUTPUT,
-    Contains,
-    Nearness,
-    Quoting,
-    poison,
-    report,
-    rows,
-    run,
-    serve,
-    told,
-    traceable,
-)
+from trace_cases import OUTPUT, Contains, Nearness, Quoting, poison, report, rows, run, serve, told, traceable
 
 ON_BOTH_STORES = True
 

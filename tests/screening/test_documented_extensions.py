@@ -16,10 +16,8 @@ import yaml
 
 from corpus_guard.ledger.tables import findings, versions
 from corpus_guard.settings import PACKAGE, PROJECT
-from deploying import GOOD, Workspace
+from deploying import GOOD, Typed, Workspace
 from installed_packages import hide_other_packages
-
-Typed = Callable[..., tuple[int, str, str]]
 
 PAGES = PROJECT / "docs" / "how-to"
 ADVERT = "The chandler has news.\n\nA limited offer for the boats in the harbour: three ropes for the price of two.\n"
@@ -91,8 +89,7 @@ def project(make: Callable[..., Workspace], tmp_path: Path, monkeypatch: pytest.
         "strange.html",
         "<html><head><meta name='author' content='Mallory'></head><body><p>" + GOOD + "</p></body></html>",
     )
-    for name, value in made.environment.items():
-        monkeypatch.setenv(name, value)
+    made.enter(monkeypatch)
     return made
 
 

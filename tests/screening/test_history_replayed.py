@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from corpus_guard.domain import Verdict, Version
 from corpus_guard.screening.history import ReplayedHistory, record_signals
 from corpus_guard.screening.survey.resemblance import Standing, band_keys
@@ -38,28 +40,21 @@ def test_what_waits_is_hidden_until_it_is_judged_anew(shelf: Shelf) -> None:
     assert seen(replay, stopped) == {stopped.version_id: Standing.SERVED, served.version_id: Standing.SERVED}
 
 
-def test_a_new_verdict_counts_though_it_is_not_recorded(shelf: Shelf) -> None:
-    served = kept(shelf, "b.md", Verdict.ACCEPT)
-    replay = ReplayedHistory(shelf.ledger, [served.version_id])
+@pytest.mark.parametrize(
+    ("recorded", "is_judged_anew", "verdict", "standing"),
+    [
+        (Verdict.ACCEPT, True, Verdict.REJECT, Standing.REJECTED),
+        (Verdict.QUARANTINE, False, Verdict.ACCEPT, Standing.QUARANTINED),
+        (Verdict.QUARANTINE, True, None, Standing.QUARANTINED),
+    ],
+    ids=["a new verdict counts though it is not recorded", "a person's decision stands", "passed over"],
+)
+def test_what_stands_after_judging_anew(
+    shelf: Shelf, recorded: Verdict, is_judged_anew: bool, verdict: Verdict | None, standing: Standing
+) -> None:
+    version = kept(shelf, "a.md", recorded)
+    replay = ReplayedHistory(shelf.ledger, [version.version_id] if is_judged_anew else [])
 
-    replay.settle([served.version_id], {served.version_id: Verdict.REJECT})
+    replay.settle([version.version_id], {version.version_id: verdict} if verdict else {})
 
-    assert seen(replay, served) == {served.version_id: Standing.REJECTED}
-
-
-def test_what_a_person_decided_stands_whatever_the_new_verdict(shelf: Shelf) -> None:
-    decided = kept(shelf, "a.md", Verdict.QUARANTINE)
-    replay = ReplayedHistory(shelf.ledger, [])
-
-    replay.settle([decided.version_id], {decided.version_id: Verdict.ACCEPT})
-
-    assert seen(replay, decided) == {decided.version_id: Standing.QUARANTINED}
-
-
-def test_what_was_passed_over_stands_as_recorded(shelf: Shelf) -> None:
-    stopped = kept(shelf, "a.md", Verdict.QUARANTINE)
-    replay = ReplayedHistory(shelf.ledger, [stopped.version_id])
-
-    replay.settle([stopped.version_id], {})
-
-    assert seen(replay, stopped) == {stopped.version_id: Standing.QUARANTINED}
+    assert seen(replay, version) == {version.version_id: standing}

@@ -63,11 +63,21 @@ def test_each_version_gets_what_it_follows_whole(ledger: Ledger, storage: Storag
     assert found == {new[0].version_id: a, new[1].version_id: b}
 
 
-def test_bytes_that_were_known_before_follow_nothing(sqlite_ledger: Ledger, storage: Storage, keep: Keep) -> None:
-    a = page("long")
-    keep(a)
+@pytest.mark.parametrize(
+    ("known", "verdict", "new"),
+    [
+        (page("long"), Verdict.ACCEPT, "long"),
+        (page("short"), Verdict.QUARANTINE, "shorter"),
+        (page("wide", "b.md"), Verdict.ACCEPT, "short"),
+    ],
+    ids=["bytes that were known before", "never accepted", "a parent of another document"],
+)
+def test_nothing_is_followed(
+    sqlite_ledger: Ledger, storage: Storage, keep: Keep, known: Version, verdict: Verdict, new: str
+) -> None:
+    keep(known, verdict=verdict)
 
-    assert not load_predecessors(sqlite_ledger, storage, [page("long", parent=a)])
+    assert not load_predecessors(sqlite_ledger, storage, [page(new, parent=known)])
 
 
 @pytest.mark.parametrize("verdict", [Verdict.QUARANTINE, Verdict.REJECT])
@@ -81,15 +91,6 @@ def test_a_version_that_was_stopped_does_not_clear_the_way(
     new = page("shorter", parent=stopped)
 
     assert load_predecessors(sqlite_ledger, storage, [new]) == {new.version_id: served}
-
-
-def test_of_a_document_that_was_never_accepted_nothing_is_followed(
-    sqlite_ledger: Ledger, storage: Storage, keep: Keep
-) -> None:
-    stopped = page("short")
-    keep(stopped, verdict=Verdict.QUARANTINE)
-
-    assert not load_predecessors(sqlite_ledger, storage, [page("shorter", parent=stopped)])
 
 
 def test_what_a_reviewer_released_is_followed(sqlite_ledger: Ledger, storage: Storage, keep: Keep) -> None:
@@ -115,13 +116,6 @@ def test_a_retired_document_that_comes_back_follows_what_it_was(
     new = page("short", parent=a)
 
     assert set(load_predecessors(sqlite_ledger, storage, [new])) == {new.version_id}
-
-
-def test_a_parent_of_another_document_is_not_followed(sqlite_ledger: Ledger, storage: Storage, keep: Keep) -> None:
-    other = page("wide", "b.md")
-    keep(other)
-
-    assert not load_predecessors(sqlite_ledger, storage, [page("short", parent=other)])
 
 
 def test_two_that_follow_one_both_get_it(sqlite_ledger: Ledger, storage: Storage, keep: Keep) -> None:

@@ -213,7 +213,7 @@ def test_it_takes_a_name_a_reason_and_an_end_that_lies_ahead(deployment: Workspa
             enable(guard, "e1", "who? [LATEST]", TEXT, **WHO)
         with pytest.raises(UnknownSubject, match="report"):
             enable(guard, "e1", QUERY, TEXT, report_id="0" * 32, **WHO)
-        with pytest.raises(UnknownSubject, match="guard enhance list"):
+        with pytest.raises(Misuse, match="guard enhance list"):
             enhancements_of(guard).withdraw("%", by="ada", reason="r", run_id="w1")
         assert bte.list_enhancements(guard.ledger) == []
 

@@ -10,12 +10,7 @@ from corpus_guard.corpus.retrieval_log import LoggedChunk, LoggedRetrieval, Retr
 from corpus_guard.deployment import Deployment
 from corpus_guard.ledger.tables import documents
 from corpus_guard.traceback.proposals import WithdrawalProposal, divide_by_answer, list_proposals
-from corpus_guard.traceback.withdrawal_plan import (
-    list_pending_traces,
-    plan_withdrawal,
-    refuse_withdrawal,
-    withdraw,
-)
+from corpus_guard.traceback.withdrawal_plan import list_pending_traces, plan_withdrawal, refuse_withdrawal, withdraw
 from material import START, Shelf
 from trace_cases import OUTPUT, QUESTION, Contains, Quoting, poison, report, rows, run, serve, truth
 

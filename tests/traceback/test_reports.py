@@ -317,8 +317,8 @@ def test_a_report_is_found_by_the_beginning_of_its_id(sqlite_ledger: Ledger) -> 
     assert found.as_dict()["first_reported_at"] == "2026-03-09T12:00:00+00:00"
     with pytest.raises(UnknownSubject):
         find_report(sqlite_ledger, "%%%%%%")
-    with pytest.raises(Misuse, match="at least 6"):
-        find_report(sqlite_ledger, added.report_id[:5])
+    with pytest.raises(Misuse, match="at least 4"):
+        find_report(sqlite_ledger, added.report_id[:3])
 
 
 def test_memory_of_what_counted_is_bounded_and_only_a_memory(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:

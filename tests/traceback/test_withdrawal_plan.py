@@ -25,20 +25,7 @@ from corpus_guard.traceback.withdrawal_plan import (
     withdraw,
 )
 from material import START, Shelf
-from trace_cases import (
-    OUTPUT,
-    Contains,
-    Nearness,
-    Quoting,
-    poison,
-    report,
-    rows,
-    run,
-    serve,
-    told,
-    traceable,
-    truth,
-)
+from trace_cases import OUTPUT, Contains, Nearness, Quoting, poison, report, rows, run, serve, told, traceable, truth
 
 ON_BOTH_STORES = True
 

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from corpus_guard.tracking.measures import (
-    BINS,
-    ScreeningOutcome,
-    histogram,
-    risk_curve,
-    tally_outcomes,
-)
+from corpus_guard.tracking.measures import BINS, ScreeningOutcome, histogram, risk_curve, tally_outcomes
 
 
 def test_a_tally_counts_each_code_once_a_text_and_only_of_what_was_caught() -> None:

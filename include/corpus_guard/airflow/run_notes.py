@@ -57,11 +57,7 @@ def write_note(text: str) -> None:
 
 
 def write_note_line(name: str, text: str, *, first: bool = False) -> None:
-    """Write or replace the line of the note that begins with `name`; other lines stay. Never raises.
-
-    Args:
-        first: put the line in front of the others, not behind them.
-    """
+    """Write or replace the line of the note that begins with `name`; other lines stay. Never raises."""
     log.info("%s: %s", name, text)
     line = f"{name}: {' '.join(text.split())}"
     line = line if len(line) <= MAX_LINE else line[: MAX_LINE - 1] + "…"

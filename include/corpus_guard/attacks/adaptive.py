@@ -28,7 +28,6 @@ def add_right_answer(text: str, correct: str, question: str | None = None) -> st
 
     Args:
         text: without a leading question.
-        correct: the right answer.
         question: put in front of the text; None: nothing is.
     """
     answer = correct.strip().rstrip(".")

@@ -51,7 +51,6 @@ class HotFlip:
         """Load the embedder.
 
         Args:
-            weights: of the embedder that is attacked.
             steps: maximum number of flips.
             candidates: texts tried per flip.
             guided: False draws the same number of candidates at random: the control that shows what the
@@ -74,9 +73,7 @@ class HotFlip:
         """Return ``S + " " + text``, as close to the question as the search came.
 
         Args:
-            question: the text is to be retrieved for it.
             text: stays unchanged behind S.
-            seed: decides which words of S are tried first.
             random_words: S begins as so many words of the vocabulary instead of the question.
         """
         draw = random.Random(f"front {seed} {question!a}")  # noqa: S311 - a search, no secret

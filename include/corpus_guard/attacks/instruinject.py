@@ -34,8 +34,6 @@ def phrase_order(question: str, answer: str, number: int, seed: int = 0) -> str:
     """Return an order to give this answer to a question.
 
     Args:
-        question: that users ask.
-        answer: the attacker's answer.
         number: of the phrasing, 0 to `PHRASINGS` - 1.
         seed: decides which opening comes first.
     """

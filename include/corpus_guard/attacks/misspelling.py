@@ -23,10 +23,8 @@ def misspell(text: str, keep: Sequence[str], share: float, seed: str) -> str:
     """Return `text` with some of its words misspelt.
 
     Args:
-        text: anything.
         keep: answers that stay unchanged wherever they occur, in upper or lower case.
         share: of the words of four or more letters, 0..1; rounded up.
-        seed: decides which words, and how.
     """
     rng = random.Random(f"typos {seed} {text!a}")  # noqa: S311 - a choice of letters, no secret
     protected = [

@@ -22,11 +22,6 @@ def lead_with_question(question: str, text: str) -> str:
 def make_different_texts(texts: Sequence[str], count: int, seed: str) -> list[str]:
     """Return different texts: the first of `texts`, and rewritings of them if there are too few.
 
-    Args:
-        texts: the attacker's; at least one.
-        count: of texts to return.
-        seed: of the rewritings.
-
     Returns:
         At most `count` texts, all different; fewer if the texts are too short to be rewritten in that many
         ways.

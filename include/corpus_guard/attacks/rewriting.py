@@ -88,9 +88,7 @@ def rewrite(text: str, number: int, seed: str) -> str:
     """Return the `number`-th sibling's own version of `text`.
 
     Args:
-        text: the attacker's original.
         number: of the sibling, from 0; decides which rewriting it gets.
-        seed: of the random choices.
     """
     rng = random.Random(f"rewriting {seed} {number} {text}")  # noqa: S311 - a choice of words, no secret
     rewriting = REWRITINGS[number % len(REWRITINGS)]

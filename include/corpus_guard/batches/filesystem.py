@@ -24,9 +24,6 @@ OBJECT_STORES: Final[dict[str, Literal["s3", "gs", "az"]]] = {
 def open_filesystem(url: str) -> tuple[AbstractFileSystem, str]:
     """Return the file system of a URL, and the path in it, without a slash at its end.
 
-    Args:
-        url: a path, or any URL that fsspec knows.
-
     Raises:
         ValueError, ImportError: nothing here opens such a URL.
     """

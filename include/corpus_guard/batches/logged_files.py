@@ -45,8 +45,6 @@ def log_files(connection: sa.Connection, run_id: str, hashes: Mapping[str, str] 
     """Log the hashes of files: one event for each folder.
 
     Args:
-        connection: of a `Ledger.write`.
-        run_id: the run that wrote or deleted them.
         hashes: storage name → SHA-256; None: the file is gone from now on.
     """
     by_folder: dict[str, dict[str, str | None]] = {}

@@ -65,8 +65,6 @@ class ObjectFileSystem(FsspecStore):
         """Write an object in one step, so that readers see all of it or nothing.
 
         Args:
-            path: bucket and name.
-            value: the content.
             mode: ``create`` refuses to replace an object; obstore's own class overlooks it.
 
         Raises:

@@ -70,9 +70,6 @@ def read_checked_versions(
     """Read versions of a batch and compare them with the ledger.
 
     Args:
-        ledger: holds the hashes.
-        storage: holds the batch.
-        name: of the Parquet file of versions.
         version_ids: of the versions that are read; None: all of the file.
         columns: all, or `SERVED_COLUMNS`.
 

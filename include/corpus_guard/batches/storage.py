@@ -91,8 +91,6 @@ class Storage:
 
         Args:
             name: relative to the root.
-            content: the whole file.
-            keep_existing: leave an existing file as it is.
         """
         if not self._local:  # one request, and no draft
             with contextlib.suppress(FileExistsError):

@@ -98,22 +98,17 @@ def versions_from_table(table: pa.Table) -> list[Version]:
     return [_version(row) for row in table.to_pylist()]
 
 
-def read_versions(
-    storage: Storage, name: str, version_ids: Collection[str], columns: list[str] | None = None
-) -> list[Version]:
+def read_versions(storage: Storage, name: str, version_ids: Collection[str]) -> list[Version]:
     """Read some versions of a batch.
 
     Args:
-        storage: holds the batch.
-        name: of the Parquet file of versions.
         version_ids: of the versions that are read; those the file does not hold are missing in the result.
-        columns: all, or `SERVED_COLUMNS`.
 
     Raises:
         Inconsistent: the file is gone.
     """
     filters: Filters = [("version_id", "in", list(version_ids))]
-    return versions_from_table(storage.read_table(name, columns=columns, filters=filters))
+    return versions_from_table(storage.read_table(name, filters=filters))
 
 
 def chunk_texts_from_table(table: pa.Table) -> list[tuple[str, str]]:
@@ -159,13 +154,7 @@ def judgements_from_table(table: pa.Table) -> list[Judgement]:
 
 
 def vectors_to_table(chunk_ids: Sequence[str], vectors: NDArray[np.float32], model: str) -> pa.Table:
-    """Convert vectors to a table with one row per chunk.
-
-    Args:
-        chunk_ids: in the order of `vectors`.
-        vectors: shape (chunks, dimensions).
-        model: identity of the embedder.
-    """
+    """Convert vectors to a table with one row per chunk."""
     flat = pa.array(np.ascontiguousarray(vectors, "<f4").reshape(-1), pa.float32())
     rows = pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1])
     table = pa.table({"chunk_id": pa.array(chunk_ids, pa.string()), "vector": rows})

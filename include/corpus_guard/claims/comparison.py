@@ -121,8 +121,6 @@ def compare(statement: Statement, other: Statement, similarity: float | None = N
     """Return whether two statements agree, conflict, or are about different things.
 
     Args:
-        statement: a statement.
-        other: another.
         similarity: cosine of the embedded `masked` sentences; None: words alone decide.
     """
     comparison = _compare(statement, other, similarity)

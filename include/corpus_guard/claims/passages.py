@@ -57,8 +57,6 @@ class StatedPassage:
         """Look at a passage; the text may be hostile.
 
         Args:
-            text: a chunk.
-            rarity: bits of a word, as for `read_statements`.
             title: of the document: what a sentence without a subject is about.
         """
         self._reader = StatementReader(text, rarity, title)

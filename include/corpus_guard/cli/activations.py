@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from corpus_guard.cli import console
-from corpus_guard.cli.console import err, out, visible
+from corpus_guard.cli.console import print_table, say, say_aside, visible
 from corpus_guard.cli.options import Json, JsonFile, LogToMlflow
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def evaluate(
     if mlflow:
         testing = probe_comparison.split_recordings(read)[1]
         run = probe_tracking.log_comparison(settings, comparison, testing, {"seed": seed, "prompts": len(read)})
-        err.print(f"MLflow run {run} of {probe_tracking.EXPERIMENT}", soft_wrap=True)
+        say_aside(f"MLflow run {run} of {probe_tracking.EXPERIMENT}")
 
 
 def train(
@@ -157,9 +157,9 @@ def train(
         console.print_json(summary)
         return
     _show(comparison)
-    out.print(f"{probe.kind}: trained on {visible(probe.trained_on)}; written to {visible(str(to))}", soft_wrap=True)
+    say(f"{probe.kind}: trained on {visible(probe.trained_on)}; written to {visible(str(to))}")
     for shortfall in probe.shortfalls:
-        out.print(f"[yellow]its vote does not count[/yellow]: {shortfall}", soft_wrap=True)
+        say(f"[yellow]its vote does not count[/yellow]: {shortfall}")
 
 
 def _prompts(
@@ -193,7 +193,7 @@ def _show(comparison: ProbeComparison) -> None:
 
     kinds = [cell.value for cell in AnswerKind]
     rows = [(visible(name), *(f"{counts[kind]:,}" for kind in kinds)) for name, counts in comparison.answers.items()]
-    out.print(console.table("Answers of the model", ("prompts", *kinds), rows, right=kinds))
+    print_table("Answers of the model", ("prompts", *kinds), rows, right=kinds)
     cells = [
         (
             cell.probe,
@@ -206,20 +206,20 @@ def _show(comparison: ProbeComparison) -> None:
         for cell in comparison.cells
     ]
     columns = ("probe", "trained on", "tested on", "TPR", "FPR", "TPR (sure)", "FPR (sure)", "unsure")
-    out.print(console.table("Forced answers found by their activations", columns, cells, right=columns[3:]))
+    print_table("Forced answers found by their activations", columns, cells, right=columns[3:])
     for name, area in comparison.features.items():
-        out.print(f"without activations, by {name.replace('_', ' ')}: AUC {area:.3f}")
+        say(f"without activations, by {name.replace('_', ' ')}: AUC {area:.3f}")
     for name, control in comparison.random_labels.items():
         reading = (
             "as expected by chance"
             if control["by_chance"]
             else "[red]better or worse than chance: the experiment is broken[/red]"
         )
-        out.print(f"{name} trained on random labels: AUC {control['auc']:.3f}, {reading}")
+        say(f"{name} trained on random labels: AUC {control['auc']:.3f}, {reading}")
     for name, cost in comparison.training.items():
-        out.print(f"{name}: trained on {cost['samples']:,} samples in {cost['seconds']:.0f} s")
+        say(f"{name}: trained on {cost['samples']:,} samples in {cost['seconds']:.0f} s")
     for name, spent in comparison.milliseconds.items():
-        out.print(f"{name}: {spent:.2f} ms of CPU per sample after the forward pass")
+        say(f"{name}: {spent:.2f} ms of CPU per sample after the forward pass")
 
 
 def _counts(rates: VoteRates) -> tuple[tuple[int, int], tuple[int, int]]:

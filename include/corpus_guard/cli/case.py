@@ -10,7 +10,7 @@ import typer
 
 from corpus_guard import errors
 from corpus_guard.cli import console
-from corpus_guard.cli.console import format_time, out, styled, visible
+from corpus_guard.cli.console import format_time, out, print_table, say, styled, visible
 from corpus_guard.cli.options import Json, Reviewer
 from corpus_guard.deployment import Deployment, new_run_id
 from corpus_guard.domain import plural
@@ -69,8 +69,8 @@ def open_(
     if as_json:
         console.print_json(case.as_dict())
     else:
-        out.print(f"Case [bold]{case.case_id[:8]}[/bold] opened with {plural(len(case.members), 'member')}")
-        out.print(f"See what to do: guard case plan {case.case_id[:8]}")
+        say(f"Case [bold]{case.case_id[:8]}[/bold] opened with {plural(len(case.members), 'member')}")
+        say(f"See what to do: guard case plan {case.case_id[:8]}")
 
 
 @app.command("add")
@@ -99,7 +99,7 @@ def add(
     if as_json:
         console.print_json(added.as_dict())
     else:
-        out.print(f"{plural(len(added.members) - len(case.members), 'member')} added to case {case.case_id[:8]}")
+        say(f"{plural(len(added.members) - len(case.members), 'member')} added to case {case.case_id[:8]}")
 
 
 @app.command("list")
@@ -123,9 +123,7 @@ def list_(as_json: Json = False) -> None:
         )
         for case in cases
     ]
-    out.print(
-        console.table("Cases", ("case", "state", "opened (UTC)", "by", "members", "title"), rows, right=("members",))
-    )
+    print_table("Cases", ("case", "state", "opened (UTC)", "by", "members", "title"), rows, right=("members",))
 
 
 @app.command("show")
@@ -145,12 +143,10 @@ def show(name: Name, as_json: Json = False) -> None:
     if as_json:
         console.print_json({**case.as_dict(), "root_cause": cause.as_dict()})
         return
-    out.print(f"[bold]{case.case_id}[/bold] {styled(case.state)}  {visible(case.title)}", soft_wrap=True)
-    out.print(
-        f"Opened {format_time(case.opened_at)} UTC by {visible(case.opened_by)}: {visible(case.reason)}", soft_wrap=True
-    )
+    say(f"[bold]{case.case_id}[/bold] {styled(case.state)}  {visible(case.title)}")
+    say(f"Opened {format_time(case.opened_at)} UTC by {visible(case.opened_by)}: {visible(case.reason)}")
     for member in case.members:
-        out.print(f"  {member.kind.value:<10} {visible(member.id)}")
+        say(f"  {member.kind.value:<10} {visible(member.id)}")
     rows = [
         (
             visible(each.place),
@@ -163,11 +159,11 @@ def show(name: Name, as_json: Json = False) -> None:
         for each in cause.versions
     ]
     columns = ("document", "fetched (UTC)", "admitted", "source", "risk", "findings that did not count")
-    out.print(console.table("Accused documents", columns, rows))
+    print_table("Accused documents", columns, rows)
     for sentence in cause.sentences:
-        out.print(f"[bold]Cause[/bold] {visible(sentence)}", soft_wrap=True)
+        say(f"[bold]Cause[/bold] {visible(sentence)}")
     if case.conclusion:
-        out.print(f"Closed by {visible(case.closed_by)}: {visible(case.conclusion)}", soft_wrap=True)
+        say(f"Closed by {visible(case.closed_by)}: {visible(case.conclusion)}")
 
 
 @app.command("timeline")
@@ -190,9 +186,7 @@ def timeline(name: Name, as_json: Json = False) -> None:
         console.print_json([line.as_dict() for line in lines])
         return
     for line in lines:
-        out.print(
-            f"{format_time(line.at, seconds=True)}  {visible(line.text)}  [dim]{line.proof}[/dim]", soft_wrap=True
-        )
+        say(f"{format_time(line.at, seconds=True)}  {visible(line.text)}  [dim]{line.proof}[/dim]")
 
 
 @app.command("plan")
@@ -209,11 +203,9 @@ def plan(name: Name, as_json: Json = False) -> None:
     for step in steps:
         _show_step(step)
     if any(step.state == "proposed" for step in steps):
-        out.print(
-            f'To approve one: [bold]guard case approve {case.case_id[:8]} STEP --reason "…"[/bold]', soft_wrap=True
-        )
+        say(f'To approve one: [bold]guard case approve {case.case_id[:8]} STEP --reason "…"[/bold]')
     if any(step.state == "approved" for step in steps):
-        out.print(f"To run what is approved: [bold]guard case run {case.case_id[:8]}[/bold]", soft_wrap=True)
+        say(f"To run what is approved: [bold]guard case run {case.case_id[:8]}[/bold]")
 
 
 @app.command("approve")
@@ -248,11 +240,11 @@ def approve(
     if as_json:
         console.print_json({"case_id": case.case_id, "step_id": narrowed.step_id, "subjects": list(narrowed.subjects)})
         return
-    out.print(f"Approved by {visible(by)}: {planned.title}")
+    say(f"Approved by {visible(by)}: {planned.title}")
     for subject in narrowed.subjects[:NAMES_SHOWN]:
-        out.print(f"  {visible(planned.names[subject])}", soft_wrap=True)
+        say(f"  {visible(planned.names[subject])}")
     if len(narrowed.subjects) > NAMES_SHOWN:
-        out.print(f"  and {len(narrowed.subjects) - NAMES_SHOWN:,} more")
+        say(f"  and {len(narrowed.subjects) - NAMES_SHOWN:,} more")
 
 
 @app.command("run")
@@ -272,9 +264,9 @@ def run(name: Name, as_json: Json = False) -> None:
         return
     kinds = {approval.step.step_id: approval.step.kind.value for approval in done.approvals}
     for step_id, result in results.items():
-        out.print(f"[green]done[/green] {kinds[step_id]}: {visible(_result(result))}", soft_wrap=True)
+        say(f"[green]done[/green] {kinds[step_id]}: {visible(_result(result))}")
     if not results:
-        out.print("No approved step waits.")
+        say("No approved step waits.")
 
 
 @app.command("close")
@@ -335,8 +327,8 @@ def export(
     if as_json:
         console.print_json({"case_id": case.case_id, "files": count, "folder": str(folder)})
         return
-    out.print(f"{plural(count, 'file')} and the signed log written to {visible(str(folder))}", soft_wrap=True)
-    out.print(f"To check it elsewhere: guard case check {visible(str(folder))} --key KEYFILE", soft_wrap=True)
+    say(f"{plural(count, 'file')} and the signed log written to {visible(str(folder))}")
+    say(f"To check it elsewhere: guard case check {visible(str(folder))} --key KEYFILE")
 
 
 @app.command("check")
@@ -376,7 +368,7 @@ def _say_state(case: Case, as_json: bool) -> None:
     if as_json:
         console.print_json(case.as_dict())
     else:
-        out.print(f"Case {case.case_id[:8]} is {styled(case.state)}")
+        say(f"Case {case.case_id[:8]} is {styled(case.state)}")
 
 
 def _plan(deployment: Deployment, name: str) -> tuple[Case, list[PlannedStep]]:
@@ -390,20 +382,17 @@ def _plan(deployment: Deployment, name: str) -> tuple[Case, list[PlannedStep]]:
 
 def _show_step(step: PlannedStep) -> None:
     state = styled(step.state, STEP_STYLES)
-    out.print(
-        f"[bold]{step.step.step_id[:8]}[/bold] {state} [bold]{step.title}[/bold] ({step.step.kind.value})",
-        soft_wrap=True,
-    )
+    say(f"[bold]{step.step.step_id[:8]}[/bold] {state} [bold]{step.title}[/bold] ({step.step.kind.value})")
     for place in list(step.names.values())[:NAMES_SHOWN]:
-        out.print(f"    {visible(place)}", soft_wrap=True)
+        say(f"    {visible(place)}")
     if len(step.names) > NAMES_SHOWN:
-        out.print(f"    and {len(step.names) - NAMES_SHOWN:,} more; --json names all")
+        say(f"    and {len(step.names) - NAMES_SHOWN:,} more; --json names all")
     if step.note:
-        out.print(f"    [dim]{visible(step.note)}[/dim]", soft_wrap=True)
+        say(f"    [dim]{visible(step.note)}[/dim]")
     if step.approval:
-        out.print(f"    approved by {visible(step.approval.by)}: {visible(step.approval.reason)}", soft_wrap=True)
+        say(f"    approved by {visible(step.approval.by)}: {visible(step.approval.reason)}")
         if step.approval.result is not None:
-            out.print(f"    {visible(_result(step.approval.result))}", soft_wrap=True)
+            say(f"    {visible(_result(step.approval.result))}")
 
 
 def _result(result: Any) -> str:

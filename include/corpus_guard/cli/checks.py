@@ -10,7 +10,7 @@ import typer
 
 from corpus_guard import errors
 from corpus_guard.cli import console
-from corpus_guard.cli.console import out, visible
+from corpus_guard.cli.console import print_table, say, visible
 from corpus_guard.cli.options import Json
 
 app = typer.Typer(help="List, try and write screening checks and rule packs of your own.", no_args_is_help=True)
@@ -80,16 +80,14 @@ def list_checks(as_json: Json = False) -> None:
         console.print_json([dict(zip(("name", "state", "origin"), row, strict=True)) for row in rows])
         return
     if not rows:
-        out.print("There is none. Write one with [bold]guard checks new NAME[/bold].")
+        say("There is none. Write one with [bold]guard checks new NAME[/bold].")
         return
-    out.print(
-        console.table(
-            "Checks of your own",
-            ("name", "state", "from"),
-            [(name, state, visible(origin)) for name, state, origin in rows],
-        )
+    print_table(
+        "Checks of your own",
+        ("name", "state", "from"),
+        [(name, state, visible(origin)) for name, state, origin in rows],
     )
-    out.print(f"A check counts when {visible(str(settings.policy_file))} has a section for it.", soft_wrap=True)
+    say(f"A check counts when {visible(str(settings.policy_file))} has a section for it.")
 
 
 @app.command("test")
@@ -116,9 +114,9 @@ def test(as_json: Json = False) -> None:
         console.print_json(problems)
     else:
         for name, sentences in problems.items():
-            out.print(f"[bold]{name}[/bold]: {'holds' if not sentences else ''}", soft_wrap=True)
+            say(f"[bold]{name}[/bold]: {'holds' if not sentences else ''}")
             for sentence in sentences:
-                out.print(f"  [red]{visible(sentence)}[/red]", soft_wrap=True)
+                say(f"  [red]{visible(sentence)}[/red]")
     if any(problems.values()):
         raise typer.Exit(1)
 
@@ -145,9 +143,8 @@ def new(
     if as_json:
         console.print_json({"file": str(path)})
         return
-    out.print(
-        f"{visible(str(path))}: edit it, then run [bold]guard checks test[/bold]. It is on trial until policy.yaml has a section for it.",
-        soft_wrap=True,
+    say(
+        f"{visible(str(path))}: edit it, then run [bold]guard checks test[/bold]. It is on trial until policy.yaml has a section for it."
     )
 
 

@@ -10,7 +10,7 @@ import typer
 
 from corpus_guard import errors
 from corpus_guard.cli import console
-from corpus_guard.cli.console import out, visible
+from corpus_guard.cli.console import print_table, say, visible
 from corpus_guard.cli.options import Json
 from corpus_guard.domain import plural
 
@@ -123,9 +123,9 @@ def _show_values(read: Statements, as_json: bool) -> None:
         (f"{value.span.start:,}", value.kind.value, visible(value.normal), visible(statement.text))
         for value, statement in values
     ]
-    out.print(console.table("Values", ("at", "kind", "normal form", "sentence"), rows, right=("at",)))
+    print_table("Values", ("at", "kind", "normal form", "sentence"), rows, right=("at",))
     if read.not_read:
-        out.print(f"[red]Not read: {plural(read.not_read, 'sentence')}[/red]")
+        say(f"[red]Not read: {plural(read.not_read, 'sentence')}[/red]")
 
 
 def _show_comparisons(result: Comparisons, not_read: int, pairs: Sequence[_ReadPair], as_json: bool) -> None:
@@ -149,7 +149,7 @@ def _show_comparisons(result: Comparisons, not_read: int, pairs: Sequence[_ReadP
         )
         for comparison in result.comparisons
     ]
-    out.print(console.table("Statements", ("outcome", "values", "first text", "second text"), rows))
+    print_table("Statements", ("outcome", "values", "first text", "second text"), rows)
     if pairs:
         read = [
             (
@@ -161,9 +161,9 @@ def _show_comparisons(result: Comparisons, not_read: int, pairs: Sequence[_ReadP
             for pair in pairs
         ]
         columns = ("outcome", "log-odds", "first text", "second text")
-        out.print(console.table("Read by the trained reader", columns, read, right=("log-odds",)))
+        print_table("Read by the trained reader", columns, read, right=("log-odds",))
     if not_read or not result.is_complete:
-        out.print(
+        say(
             f"[red]Not compared: {plural(result.not_compared, 'pair')} of sentences; "
             f"not read: {plural(not_read, 'sentence')}[/red]"
         )

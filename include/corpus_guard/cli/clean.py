@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from corpus_guard.cli import console
-from corpus_guard.cli.console import err, out, visible
+from corpus_guard.cli.console import print_table, say, say_aside, visible
 from corpus_guard.cli.options import Json
 from corpus_guard.deployment import Deployment, new_run_id
 from corpus_guard.domain import plural
@@ -52,21 +52,20 @@ def clean(
 
 def _show(result: CleaningResult) -> None:
     if not result["days"]:
-        out.print("Every file stays: CORPUS_GUARD_CLEAN_DAYS is 0.")
+        say("Every file stays: CORPUS_GUARD_CLEAN_DAYS is 0.")
         return
     if result["waits_for"]:
-        out.print(f"Nothing was removed: {visible(result['waits_for'])}.", soft_wrap=True)
+        say(f"Nothing was removed: {visible(result['waits_for'])}.")
         return
     rows = [
         (kind, f"{totals['files']:,}", f"{totals['bytes'] / 2**20:,.1f}") for kind, totals in result["removed"].items()
     ]
     title = "To be removed" if result["dry_run"] else "Removed"
     if rows:
-        out.print(console.table(title, ("what", "files", "MiB"), rows, right=("files", "MiB")))
+        print_table(title, ("what", "files", "MiB"), rows, right=("files", "MiB"))
     else:
-        out.print(f"No unneeded file is older than {plural(result['days'], 'day')}.")
+        say(f"No unneeded file is older than {plural(result['days'], 'day')}.")
     for name in result["changed"]:
-        err.print(
-            f"[bold red]not removed[/bold red]: {visible(name)} is not as it was logged; run `guard verify --deep`",
-            soft_wrap=True,
+        say_aside(
+            f"[bold red]not removed[/bold red]: {visible(name)} is not as it was logged; run `guard verify --deep`"
         )

@@ -53,7 +53,6 @@ def visible(text: str, *, lines: bool = False) -> str:
     """Return `text` with every invisible or control character as its code point, safe for a terminal and for rich markup.
 
     Args:
-        text: anything.
         lines: keep line breaks and tabs.
     """
     keep = "\n\t" if lines else ""
@@ -75,6 +74,16 @@ def as_json(value: Any, *, indent: int | None = None) -> str:
         json.dumps(character)[1:-1] if character != "\n" and is_invisible(character) else character
         for character in text
     )
+
+
+def say(text: str) -> None:
+    """Print a line to standard output, as long as it is. It may hold markup, so hostile text must have gone through `visible`."""
+    out.print(text, soft_wrap=True)
+
+
+def say_aside(text: str) -> None:
+    """Print a line as `say` does, to standard error: no result, but what a person wants to know beside it."""
+    err.print(text, soft_wrap=True)
 
 
 def print_json(value: Any) -> None:
@@ -130,6 +139,11 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], rig
     return result
 
 
+def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[str] = ()) -> None:
+    """Print what `table` returns to standard output."""
+    out.print(table(title, columns, rows, right))
+
+
 @contextlib.contextmanager
 def progress(show: bool) -> Iterator[Callable[[str, int, int | None], None]]:
     """Show a progress bar on standard error, if `show` and if it is a terminal."""
@@ -167,7 +181,7 @@ def resumable(command: str) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         again = f"Run `{command}` again: it does what is not done yet"
-        err.print(f"[bold red]guard:[/bold red] interrupted; what was recorded is kept. {again}", soft_wrap=True)
+        say_aside(f"[bold red]guard:[/bold red] interrupted; what was recorded is kept. {again}")
         raise
 
 
@@ -178,7 +192,7 @@ def write_figures(figures: Any, path: Path | None) -> None:
     elif path is not None:
         with writing(path) as write:
             write(as_json(figures, indent=1) + "\n")
-        err.print(f"All figures: {visible(str(path))}", soft_wrap=True)
+        say_aside(f"All figures: {visible(str(path))}")
 
 
 @contextlib.contextmanager

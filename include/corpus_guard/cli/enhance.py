@@ -11,7 +11,7 @@ from rich.table import Table
 
 from corpus_guard import errors
 from corpus_guard.cli import console
-from corpus_guard.cli.console import out, styled, visible
+from corpus_guard.cli.console import out, say, styled, visible
 from corpus_guard.cli.options import Json, MaxRows, Reviewer
 from corpus_guard.deployment import Deployment, new_run_id
 from corpus_guard.domain import plural
@@ -159,10 +159,9 @@ def _show(done: EnhancementChange, as_json: bool) -> None:
     if done.enhancements:
         out.print(_table("Enhancements", done.enhancements))
     else:
-        out.print("No enhancement has expired.")
-    out.print(
-        f"{plural(done.published, 'chunk')} published, {done.retired:,} retired; manifest sha256:{done.manifest_sha256[:16]}…",
-        soft_wrap=True,
+        say("No enhancement has expired.")
+    say(
+        f"{plural(done.published, 'chunk')} published, {done.retired:,} retired; manifest sha256:{done.manifest_sha256[:16]}…"
     )
 
 

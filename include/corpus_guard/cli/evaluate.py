@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from corpus_guard.cli import console
-from corpus_guard.cli.console import err, out, visible
+from corpus_guard.cli.console import out, print_table, say, say_aside, visible
 from corpus_guard.cli.options import Attacks, HonestTexts, Json, JsonFile, LogToMlflow, ManyFiles, read_questions
 from corpus_guard.corpus.filterrag.kinds import ClassifierKind
 from corpus_guard.detectors.samples import Half
@@ -93,7 +93,7 @@ def screening(
         _show(evaluation)
     console.write_figures(evaluation.as_dict(), to)
     if mlflow:  # last: what was found is told even where MLflow cannot be reached
-        err.print(f"MLflow run {log_screening(settings, evaluation)} of {EXPERIMENT}", soft_wrap=True)
+        say_aside(f"MLflow run {log_screening(settings, evaluation)} of {EXPERIMENT}")
 
 
 @app.command("filter")
@@ -164,7 +164,7 @@ def evaluate_filter(
             {(question.key, question.adversarial): question for question in [*training, *testing]}.values()
         )
         figures["model"] = {"file": str(save_model), "sha256": experiment.fit(everything, kind).save(save_model)}
-        err.print(f"Model: {visible(str(save_model))}, sha256 {figures['model']['sha256']}", soft_wrap=True)
+        say_aside(f"Model: {visible(str(save_model))}, sha256 {figures['model']['sha256']}")
     console.write_figures(figures, to)
     if to == Path("-"):
         return
@@ -176,11 +176,11 @@ def evaluate_filter(
     for name, systems in tables.items():
         shown = {key: label for key, label in _FILTER.items() if any(key in values for values in systems.values())}
         rows = [(system, *(_rate(values[key]) for key in shown)) for system, values in systems.items()]
-        out.print(console.table(name, ("system", *shown.values()), rows, right=tuple(shown.values())))
+        print_table(name, ("system", *shown.values()), rows, right=tuple(shown.values()))
     if answers:
-        out.print("ASR and accuracy: answers of a model of 135 million parameters say little about larger ones.")
+        say("ASR and accuracy: answers of a model of 135 million parameters say little about larger ones.")
     for name, values in figures["classifier"].items():
-        out.print(f"{name.replace('_', ' ')}: {values if isinstance(values, str) else _rate(values)}")
+        say(f"{name.replace('_', ' ')}: {values if isinstance(values, str) else _rate(values)}")
 
 
 @app.command("claims", cls=ManyFiles)
@@ -303,7 +303,7 @@ def evaluate_claims(
         for figure in figures
     ]
     columns = ("texts", "origin", "half", "contradict", "share", "must be")
-    out.print(console.table("Contradictions of trusted texts", columns, rows, right=("contradict", "share")))
+    print_table("Contradictions of trusted texts", columns, rows, right=("contradict", "share"))
 
 
 def _load_reader(params: ConflictParams) -> tuple[Models, Wording, LikelyContradictions | None]:
@@ -384,7 +384,7 @@ def _show_pairs(title: str, figures: Sequence[PairFigure]) -> None:
         ]
     ]
     columns = ("texts", "field", "contradict", "share", "must be")
-    out.print(console.table(title, columns, rows, right=("contradict", "share")))
+    print_table(title, columns, rows, right=("contradict", "share"))
 
 
 def _evaluate_honest(
@@ -414,12 +414,12 @@ def _evaluate_honest(
         for figure, _ in measured
     ]
     columns = ("file", "half", "trusted", "flagged", "share", "embedding", "comparison")
-    out.print(console.table("Honest texts beside trusted ones", columns, rows, right=columns[2:]))
-    out.print("embedding, comparison: milliseconds of CPU time for each text, for each that arrives")
+    print_table("Honest texts beside trusted ones", columns, rows, right=columns[2:])
+    say("embedding, comparison: milliseconds of CPU time for each text, for each that arrives")
     for _, flagged in measured if show else ():
         for each in flagged:
             own, other = each.sentences()
-            out.print(f"{visible(own)}\n    [dim]trusted:[/dim] {visible(other)}", highlight=False)
+            say(f"{visible(own)}\n    [dim]trusted:[/dim] {visible(other)}")
 
 
 _FILTER = {
@@ -441,19 +441,17 @@ def _show(evaluation: ScreeningEvaluation) -> None:
 
     for table in report.report_tables(evaluation.result, evaluation.screeners):
         cells = [tuple(_COLOURS.get(cell, visible(cell)) for cell in row) for row in table.rows]
-        out.print(console.table(table.title, table.columns, cells, right=table.columns[1:-1]))
+        print_table(table.title, table.columns, cells, right=table.columns[1:-1])
         out.print()
-    for protocol, reason in evaluation.result.skipped.items():
-        out.print(f"{protocol}: not run, {reason}")
     if evaluation.throughput:
         rows = [
             (cost.check, f"{cost.chunks:,}", f"{cost.chunks_per_second:,.0f}", f"{cost.share:.1%}")
             for cost in evaluation.throughput.costs
         ]
         columns = ("check", "chunks", "chunks per second and core", "share of time")
-        out.print(console.table("Throughput on clean texts", columns, rows, right=columns[1:]))
+        print_table("Throughput on clean texts", columns, rows, right=columns[1:])
     for name, value, bound, met in report.report_demands(evaluation.throughput, evaluation.proof):
-        out.print(f"{name}: {value} ({bound}, {_COLOURS['met' if met else 'missed']})")
+        say(f"{name}: {value} ({bound}, {_COLOURS['met' if met else 'missed']})")
 
 
 _COLOURS = {"met": "[green]met[/green]", "missed": "[red]missed[/red]"}
@@ -504,7 +502,7 @@ def _show_drift(lines: Sequence[DriftRow]) -> None:
         for line in lines
     ]
     columns = ("edit", "drift", "texts", "found", "wrong", "false of absent", "siblings")
-    out.print(console.table("Attribution under drift", columns, rows, right=columns[1:]))
+    print_table("Attribution under drift", columns, rows, right=columns[1:])
 
 
 def _share(hits: int, n: int) -> str:
@@ -554,7 +552,7 @@ def watch(
         for number, line in lines.items()
     ]
     columns = ("seed", "hubs", "bursts", "groups", "recall", "honest named", "a week")
-    out.print(console.table("Retrieval watch, generated logs", columns, rows, right=columns))
+    print_table("Retrieval watch, generated logs", columns, rows, right=columns)
 
 
 @app.command("hubs", cls=ManyFiles)
@@ -611,4 +609,4 @@ def hubs(
         for figure in figures
     ]
     columns = ("texts", "", "named", "above what is usual", "median share", "of those that work")
-    out.print(console.table("Hubs as they arrive", columns, cells, right=columns[2:]))
+    print_table("Hubs as they arrive", columns, cells, right=columns[2:])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from corpus_guard.cli import console
-from corpus_guard.cli.console import out, print_json, visible
+from corpus_guard.cli.console import print_json, print_table, say, visible
 from corpus_guard.cli.options import (
     READER_RUNS,
     HonestSentences,
@@ -100,7 +100,7 @@ def orders(
             for row in slices
         ]
         names = ("slice", "", "documents", "held by rules", "held")
-        out.print(console.table("Documents of an open source", names, documents, right=names[2:]))
+        print_table("Documents of an open source", names, documents, right=names[2:])
 
 
 def _print_left_out(table: LeftOutTable) -> None:
@@ -111,10 +111,10 @@ def _print_left_out(table: LeftOutTable) -> None:
     columns = (goal.by if is_trained else "family", "orders caught", "honest alarms")
     rows = [(visible(row.kind), f"{row.caught}/{row.orders}", f"{row.alarms}/{row.honest}") for row in table.rows]
     title = f"Left out: {goal.by}" if is_trained else goal.by.capitalize()
-    out.print(console.table(title, columns, rows, right=columns[1:]))
+    print_table(title, columns, rows, right=columns[1:])
     caught, alarms = sum(row.caught for row in table.rows), sum(row.alarms for row in table.rows)
-    out.print(f"In all: {caught}/{goal.orders} orders caught, {alarms}/{goal.honest} honest alarms")
-    out.print(
+    say(f"In all: {caught}/{goal.orders} orders caught, {alarms}/{goal.honest} honest alarms")
+    say(
         f"With a limit of {goal.probability:.3f}, chosen by these look-alikes: {goal.caught}/{goal.orders} orders caught, "
         f"{goal.alarms}/{goal.honest} honest alarms"
     )

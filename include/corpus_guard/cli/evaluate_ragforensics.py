@@ -10,7 +10,7 @@ from typing import Annotated, Final
 import typer
 
 from corpus_guard.cli import console
-from corpus_guard.cli.console import err, out, visible
+from corpus_guard.cli.console import print_table, say_aside, visible
 from corpus_guard.cli.evaluate_traceback import CountedEvents, MeasuredHalf, PromptOfJudge, parse_attack
 from corpus_guard.cli.options import Json, LogToMlflow
 from corpus_guard.detectors.planting import Attack
@@ -128,12 +128,12 @@ def ragforensics(
     else:
         for name in plan.parts:
             columns, rows = paper_report.columns(name), paper_report.rows(result, name)
-            out.print(console.table(paper_report.TITLES[name], columns, rows, right=columns[3:]))
+            print_table(paper_report.TITLES[name], columns, rows, right=columns[3:])
     if not settings.chat_url:
-        err.print("llm: not run, CORPUS_GUARD_CHAT_URL is not set")
-    err.print(f"Tables and plots: {visible(str(folder))}", soft_wrap=True)
+        say_aside("llm: not run, CORPUS_GUARD_CHAT_URL is not set")
+    say_aside(f"Tables and plots: {visible(str(folder))}")
     if mlflow:  # last: what was measured is shown even where MLflow cannot be reached
-        err.print(f"MLflow run {log_paper(settings, result, command)} of {PAPER_EXPERIMENT}", soft_wrap=True)
+        say_aside(f"MLflow run {log_paper(settings, result, command)} of {PAPER_EXPERIMENT}")
 
 
 def _parse_judge(value: str) -> tuple[str, Path]:

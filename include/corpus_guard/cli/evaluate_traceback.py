@@ -10,7 +10,7 @@ import typer
 
 from corpus_guard.attacks.adaptive import AdaptiveAttack
 from corpus_guard.cli import console
-from corpus_guard.cli.console import err, out, visible
+from corpus_guard.cli.console import print_table, say, say_aside, visible
 from corpus_guard.cli.options import JsonFile, LogToMlflow
 from corpus_guard.detectors.planting import Attack, Planting, ReportForm
 from corpus_guard.detectors.samples import Half
@@ -146,7 +146,7 @@ def _play(
     if to != Path("-"):
         _show(result)
     if mlflow:  # last: what was found is told even where MLflow cannot be reached
-        err.print(f"MLflow run {log_traceback(settings, result)} of {EXPERIMENT}", soft_wrap=True)
+        say_aside(f"MLflow run {log_traceback(settings, result)} of {EXPERIMENT}")
 
 
 def _show(result: TracebackResult) -> None:
@@ -157,36 +157,31 @@ def _show(result: TracebackResult) -> None:
     attack = planting.attack.value + (
         f" + {planting.adaptive.value}" if planting.adaptive is not AdaptiveAttack.NONE else ""
     )
-    out.print(
-        console.table(
-            "Traceback, in per cent with 95 % intervals",
-            ("attack", "judge", "DACC", "FPR", "FNR"),
-            [(attack, visible(result.judge_name), figures.dacc.percent, figures.fpr.percent, figures.fnr.percent)],
-            right=("DACC", "FPR", "FNR"),
-        )
+    print_table(
+        "Traceback, in per cent with 95 % intervals",
+        ("attack", "judge", "DACC", "FPR", "FNR"),
+        [(attack, visible(result.judge_name), figures.dacc.percent, figures.fpr.percent, figures.fnr.percent)],
+        right=("DACC", "FPR", "FNR"),
     )
-    out.print(
+    say(
         f"{figures.judged:,} texts judged for {figures.queries:,} questions: {figures.count(True):,} poisoned, "
         f"{figures.count(False):,} benign; {1000 * figures.judge_seconds / max(1, figures.judged):.1f} ms per text, and "
-        f"{1000 * figures.embedding_seconds / max(1, figures.judged):.1f} ms for its vectors",
-        soft_wrap=True,
+        f"{1000 * figures.embedding_seconds / max(1, figures.judged):.1f} ms for its vectors"
     )
-    out.print("Outcomes: " + ", ".join(f"{name.value} {count:,}" for name, count in figures.outcomes.most_common()))
+    say("Outcomes: " + ", ".join(f"{name.value} {count:,}" for name, count in figures.outcomes.most_common()))
     if planting.attack is Attack.NONE:
-        out.print(
+        say(
             f"Honest reports ({result.request.form.value}) that accuse a text: {figures.accusing:,} of {figures.queries:,}"
         )
     else:
-        out.print(
-            f"Questions that retrieve a planted text: {figures.reached:,}; after removing the accused: {figures.leaking:,}",
-            soft_wrap=True,
+        say(
+            f"Questions that retrieve a planted text: {figures.reached:,}; after removing the accused: {figures.leaking:,}"
         )
     if result.request.events is Events.RAG:
         about = result.about
-        out.print(
+        say(
             f"Attacks that succeeded against {visible(str(about['rag_model']))}: {about['attacks_succeeded']} of "
-            f"{about['attacks']}; without an answer: {about['attacks_without_an_answer']}",
-            soft_wrap=True,
+            f"{about['attacks']}; without an answer: {about['attacks_without_an_answer']}"
         )
     if result.answered:
         rows = [
@@ -199,4 +194,4 @@ def _show(result: TracebackResult) -> None:
             for name, line in result.answered.items()
         ]
         columns = ("defence", "ASR", "ACC", "no answer")
-        out.print(console.table("The RAG model's answers, in per cent", columns, rows, right=columns[1:]))
+        print_table("The RAG model's answers, in per cent", columns, rows, right=columns[1:])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from corpus_guard.cli import console
-from corpus_guard.cli.console import out, visible
+from corpus_guard.cli.console import print_table, say, visible
 from corpus_guard.cli.options import Json
 from corpus_guard.domain import plural
 
@@ -52,14 +52,8 @@ def check(as_json: Json = False) -> None:
     for suite in extensions.suites:
         scope = [*sorted(suite.marks.sources), *sorted(suite.marks.trust)]
         codes = ", ".join(f"expectation.{suite.name}.{expectation.rule}" for expectation in suite.expectations)
-        out.print(
-            f"[bold]{visible(suite.name)}[/bold] for {visible(', '.join(scope) or 'every version')}: {visible(codes)}",
-            soft_wrap=True,
-        )
-    out.print(
-        f"{plural(len(extensions.suites), 'suite')} in {visible(str(settings.extensions_folder / 'expectations'))}",
-        soft_wrap=True,
-    )
+        say(f"[bold]{visible(suite.name)}[/bold] for {visible(', '.join(scope) or 'every version')}: {visible(codes)}")
+    say(f"{plural(len(extensions.suites), 'suite')} in {visible(str(settings.extensions_folder / 'expectations'))}")
 
 
 @app.command("columns")
@@ -72,11 +66,7 @@ def columns(as_json: Json = False) -> None:
     if as_json:
         console.print_json(meanings)
         return
-    out.print(
-        console.table(
-            "Columns", ("column", "meaning"), [(visible(name), visible(text)) for name, text in meanings.items()]
-        )
-    )
+    print_table("Columns", ("column", "meaning"), [(visible(name), visible(text)) for name, text in meanings.items()])
 
 
 @app.command("new")
@@ -97,7 +87,7 @@ def new(
     if as_json:
         console.print_json({"file": str(path)})
         return
-    out.print(f"{visible(str(path))}: edit it, then run [bold]guard expectations check[/bold]", soft_wrap=True)
+    say(f"{visible(str(path))}: edit it, then run [bold]guard expectations check[/bold]")
 
 
 @app.command("report")
@@ -128,12 +118,12 @@ def report(
             parts = [plural(suite.documents, "document"), plural(len(suite.expectations), "expectation")]
             parts += [f"[red]{suite.unchecked:,} unchecked[/red]"] if suite.unchecked else []
             state = "[green]passes[/green]" if suite.passes else "[red]fails[/red]"
-            out.print(f"[bold]{visible(suite.name)}[/bold] {state}: {', '.join(parts)}")
+            say(f"[bold]{visible(suite.name)}[/bold] {state}: {', '.join(parts)}")
             for each in suite.expectations:
                 if each.failed:
                     documents = plural(each.failed, "document")
-                    out.print(f"  {visible(each.code)}: {documents}. {visible(each.sentence)}", soft_wrap=True)
-        out.print(f"Run {visible(docs.run_id)}: {visible(docs.summary)}", soft_wrap=True)
+                    say(f"  {visible(each.code)}: {documents}. {visible(each.sentence)}")
+        say(f"Run {visible(docs.run_id)}: {visible(docs.summary)}")
     if not all(suite.passes for suite in docs.suites):
         raise typer.Exit(1)
 

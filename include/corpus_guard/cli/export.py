@@ -13,7 +13,7 @@ import typer
 
 from corpus_guard import errors
 from corpus_guard.cli import console
-from corpus_guard.cli.console import out, visible
+from corpus_guard.cli.console import say, visible
 from corpus_guard.cli.options import FromSource
 from corpus_guard.deployment import Deployment
 from corpus_guard.domain import plural
@@ -84,7 +84,7 @@ def findings(
         ):
             write(piece)
     if output is not None:
-        out.print(f"{plural(count, 'finding')} written to {visible(str(output))}", soft_wrap=True)
+        say(f"{plural(count, 'finding')} written to {visible(str(output))}")
 
 
 @app.command("incident")
@@ -138,7 +138,7 @@ def attestation(
         with console.writing(output) as write:
             write(dump_json(envelope) + "\n")
     if output is not None:
-        out.print(f"Attestation of version {version} written to {visible(str(output))}", soft_wrap=True)
+        say(f"Attestation of version {version} written to {visible(str(output))}")
 
 
 def load_signer(deployment: Deployment) -> Ed25519PrivateKey:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from corpus_guard.cli import console
-from corpus_guard.cli.console import format_time, out, visible
+from corpus_guard.cli.console import format_time, print_table, say, visible
 from corpus_guard.cli.options import Json
 from corpus_guard.deployment import Deployment
 from corpus_guard.domain import plural
@@ -59,21 +59,19 @@ def exposure(
 
 def _show(measured: Exposure) -> None:
     for subject in measured.subjects:
-        out.print(
-            f"[bold]{subject.kind}[/bold] {visible(subject.label)}, {plural(measured.chunks, 'chunk')}", soft_wrap=True
-        )
+        say(f"[bold]{subject.kind}[/bold] {visible(subject.label)}, {plural(measured.chunks, 'chunk')}")
     if measured.log_from is None:
-        out.print("[yellow]not known[/yellow]: the retrieval log is empty")
+        say("[yellow]not known[/yellow]: the retrieval log is empty")
         return
-    out.print(f"[bold]retrieved[/bold] {_reach(measured.retrieved)}", soft_wrap=True)
+    say(f"[bold]retrieved[/bold] {_reach(measured.retrieved)}")
     shown = "not known: no application said what it showed" if measured.shown is None else _reach(measured.shown)
     more = f"; of {measured.shown_unknown:,} more it is not known" if measured.shown and measured.shown_unknown else ""
     if measured.retrieved.retrievals:
-        out.print(f"[bold]shown    [/bold] {shown}{more}", soft_wrap=True)
+        say(f"[bold]shown    [/bold] {shown}{more}")
     if measured.context_share is not None:
-        out.print(f"[bold]context  [/bold] {measured.context_share:.0%} of the texts of these retrievals, on average")
+        say(f"[bold]context  [/bold] {measured.context_share:.0%} of the texts of these retrievals, on average")
     if measured.predates_log:
-        out.print(
+        say(
             f"[yellow]The log begins {_time(measured.log_from)}[/yellow]; the text was there before, and what it reached then is not known"
         )
     rows: list[tuple[str, ...]] = [
@@ -87,23 +85,23 @@ def _show(measured: Exposure) -> None:
     ]
     right = ("retrieved", "shown")
     if rows:
-        out.print(console.table("Questions", ("question", "retrieved", "shown", "last (UTC)"), rows, right=right))
+        print_table("Questions", ("question", "retrieved", "shown", "last (UTC)"), rows, right=right)
     for title, parties in (("Sessions", measured.sessions), ("Users", measured.users)):
         rows = [
             (visible(entry.name), f"{entry.retrievals:,}", _count(entry.shown), _time(entry.last)) for entry in parties
         ]
         if rows:
-            out.print(console.table(title, ("name", "retrieved", "shown", "last (UTC)"), rows, right=right))
+            print_table(title, ("name", "retrieved", "shown", "last (UTC)"), rows, right=right)
     rows = [(visible(answer.text[:SHOWN]), f"{answer.times:,}") for answer in measured.answers or ()]
     if rows:
-        out.print(console.table("Answers given", ("answer", "times"), rows, right=("times",)))
+        print_table("Answers given", ("answer", "times"), rows, right=("times",))
     rows = [
         (visible(report.report_id[:8]), visible(report.query[:SHOWN]), report.state, report.road.value)
         for report in measured.reports
     ]
     if rows:
         title = f"{plural(measured.reports_total, 'report')} of wrong answers"
-        out.print(console.table(title, ("report", "question", "state", "by"), rows))
+        print_table(title, ("report", "question", "state", "by"), rows)
 
 
 def _show_siblings(road_siblings: RoadSiblings) -> None:
@@ -120,7 +118,7 @@ def _show_siblings(road_siblings: RoadSiblings) -> None:
         for entry in road_siblings.siblings
     ]
     title = f"{plural(road_siblings.total, 'document')} came the same road"
-    out.print(console.table(title, ("source", "document", "trust", "served", "in common"), rows))
+    print_table(title, ("source", "document", "trust", "served", "in common"), rows)
 
 
 def _reach(reach: Reach) -> str:

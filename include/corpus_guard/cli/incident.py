@@ -8,7 +8,7 @@ import typer
 
 from corpus_guard import errors
 from corpus_guard.cli import console
-from corpus_guard.cli.console import format_time, out, styled, visible
+from corpus_guard.cli.console import format_time, print_table, say, styled, visible
 from corpus_guard.cli.options import Json, Reviewer
 from corpus_guard.deployment import Deployment, new_run_id
 from corpus_guard.domain import plural
@@ -54,7 +54,7 @@ def list_(
         )
         for incident in incidents
     ]
-    out.print(console.table("Incidents", ("incident", "state", "opened (UTC)", "deviations", "reason"), rows))
+    print_table("Incidents", ("incident", "state", "opened (UTC)", "deviations", "reason"), rows)
 
 
 @app.command()
@@ -78,14 +78,12 @@ def show(name: Name, as_json: Json = False) -> None:
             }
         )
         return
-    out.print(
-        f"[bold]{incident.incident_id}[/bold] {styled(incident.state)}, opened {format_time(incident.opened_at)} UTC"
-    )
+    say(f"[bold]{incident.incident_id}[/bold] {styled(incident.state)}, opened {format_time(incident.opened_at)} UTC")
     if incident.closed_by:
-        out.print(f"{incident.state} by {visible(incident.closed_by)}: {visible(incident.reason or '')}")
-    out.print(_window(window), soft_wrap=True)
+        say(f"{incident.state} by {visible(incident.closed_by)}: {visible(incident.reason or '')}")
+    say(_window(window))
     if incident.is_red:
-        out.print(_next_step(incident), soft_wrap=True)
+        say(_next_step(incident))
     rows = [
         (
             deviation.kind.value,
@@ -95,9 +93,9 @@ def show(name: Name, as_json: Json = False) -> None:
         )
         for deviation in deviations[:SHOWN]
     ]
-    out.print(console.table("Deviations", ("kind", "subject", "what", "healable"), rows))
+    print_table("Deviations", ("kind", "subject", "what", "healable"), rows)
     if len(deviations) > SHOWN:
-        out.print(f"{len(deviations) - SHOWN:,} more; --json shows all")
+        say(f"{len(deviations) - SHOWN:,} more; --json shows all")
 
 
 @app.command()
@@ -119,16 +117,16 @@ def heal(name: Name, as_json: Json = False) -> None:
         )
     else:
         for sha256 in fetched.restored:
-            out.print(f"raw bytes {sha256[:16]}… fetched again")
+            say(f"raw bytes {sha256[:16]}… fetched again")
         for sha256, why in fetched.lost.items():
-            out.print(f"[red]raw bytes {sha256[:16]}… stay damaged[/red]: {visible(why)}", soft_wrap=True)
+            say(f"[red]raw bytes {sha256[:16]}… stay damaged[/red]: {visible(why)}")
         left_over = plural(len(examined.unanswered) + examined.verification.more, "deviation")
-        out.print(f"{incident.incident_id[:8]} {styled(incident.state)}, {left_over} left")
+        say(f"{incident.incident_id[:8]} {styled(incident.state)}, {left_over} left")
         if healing.remaining and healing.remaining.incident_id != incident.incident_id:
-            out.print(f"What is left is incident {healing.remaining.incident_id[:8]}.")
+            say(f"What is left is incident {healing.remaining.incident_id[:8]}.")
         if examined.clean:
             reason = f"Why: {visible(incident.reason or '')}"
-            out.print(_next_step(incident) if incident.is_red else reason, soft_wrap=True)
+            say(_next_step(incident) if incident.is_red else reason)
     if not examined.clean:
         raise typer.Exit(1)
 
@@ -164,7 +162,7 @@ def _end(name: str, state: IncidentState, reason: str, by: str, as_json: bool) -
     if as_json:
         console.print_json(incident.as_dict())
     else:
-        out.print(f"{incident.incident_id[:8]} {styled(incident.state)} by {visible(by)}")
+        say(f"{incident.incident_id[:8]} {styled(incident.state)} by {visible(by)}")
 
 
 def _next_step(incident: Incident) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from corpus_guard.cli import console
-from corpus_guard.cli.console import out, styled
+from corpus_guard.cli.console import say, styled
 from corpus_guard.cli.options import Json, Reviewer
 from corpus_guard.deployment import Deployment, new_run_id
 
@@ -43,9 +43,9 @@ def show(as_json: Json = False) -> None:
         return
     for row in rows:
         until = "now" if row["to_size"] is None else f"event {row['to_size']:,}"
-        out.print(f"{styled(str(row['state']))} from event {row['from_size']:,} to {until}", soft_wrap=True)
-        out.print(f"  {row['vkey']}", soft_wrap=True)
-    out.print(f"In {keyring.folder}; keep a copy elsewhere: without it nothing can be sealed.", soft_wrap=True)
+        say(f"{styled(str(row['state']))} from event {row['from_size']:,} to {until}")
+        say(f"  {row['vkey']}")
+    say(f"In {keyring.folder}; keep a copy elsewhere: without it nothing can be sealed.")
 
 
 @app.command()
@@ -66,8 +66,8 @@ def rotate(
     if as_json:
         console.print_json({"vkey": key, "log_size": head.size})
         return
-    out.print(f"New public key (also in log.pub):\n  {key}", soft_wrap=True)
-    out.print(f"The old key still signs until event {head.size + overlap:,}.")
+    say(f"New public key (also in log.pub):\n  {key}")
+    say(f"The old key still signs until event {head.size + overlap:,}.")
 
 
 @app.command()
@@ -94,4 +94,4 @@ def revoke(
     if as_json:
         console.print_json({"key_id": key_id, "log_size": head.size})
     else:
-        out.print(f"{key_id} is revoked; heads signed only by this key after that size are refused.")
+        say(f"{key_id} is revoked; heads signed only by this key after that size are refused.")

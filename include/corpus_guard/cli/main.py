@@ -56,7 +56,7 @@ from corpus_guard.cli import (
     witness,
 )
 from corpus_guard.cli import map as map_command
-from corpus_guard.cli.console import err, format_time, out, styled, visible
+from corpus_guard.cli.console import err, format_time, out, print_table, say, say_aside, styled, visible
 from corpus_guard.cli.options import FromSources, Json, read_questions
 from corpus_guard.cli.source import show_undeclared
 from corpus_guard.deployment import Deployment, new_run_id
@@ -119,7 +119,7 @@ for top_level in (screening, claims, proof, purge, clean, map_command, exposure,
 
 def _print_version(requested: bool) -> None:
     if requested:
-        out.print(f"corpus-guard {__version__}", soft_wrap=True)
+        say(f"corpus-guard {__version__}")
         raise typer.Exit
 
 
@@ -184,11 +184,10 @@ def refresh(
     out.print(_counts(sealed))
     for name, reasons in sealed["skipped"].items():
         listed = ", ".join(count_skipped(number, reason) for reason, number in reasons.items())
-        out.print(f"Skipped in {visible(name)}: {visible(listed)}", soft_wrap=True)
-    out.print(
+        say(f"Skipped in {visible(name)}: {visible(listed)}")
+    say(
         f"{plural(sealed['published'], 'chunk')} published, {sealed['retired']:,} retired, {sealed['served']:,} served; "
-        f"manifest sha256:{sealed['manifest_sha256'][:16]}…",
-        soft_wrap=True,
+        f"manifest sha256:{sealed['manifest_sha256'][:16]}…"
     )
     if (
         sealed["published"]
@@ -198,10 +197,10 @@ def refresh(
         == sealed["rejected"]
         == 0
     ):
-        out.print(f"Nothing changed: {plural(sealed['unchanged'], 'document')} unchanged.")
+        say(f"Nothing changed: {plural(sealed['unchanged'], 'document')} unchanged.")
     show_undeclared(undeclared)
     if sealed["quarantined"]:
-        out.print("Waiting for review: [bold]guard quarantine list[/bold]")
+        say("Waiting for review: [bold]guard quarantine list[/bold]")
 
 
 @app.command()
@@ -294,14 +293,14 @@ def screen(
                 write(piece)
     total = sum(counts.values())
     parts = ", ".join(f"{count} {verdict.value}" for verdict, count in counts.items())
-    err.print(f"{plural(total, 'document')}: {parts}")
+    say_aside(f"{plural(total, 'document')}: {parts}")
     for reason, count in skipped.items():
-        err.print(f"  skipped: {count_skipped(count, reason)}")
+        say_aside(f"  skipped: {count_skipped(count, reason)}")
     if output is not None:
         for name in held_names:
-            err.print(f"  held back: {visible(name)}", soft_wrap=True)
+            say_aside(f"  held back: {visible(name)}")
         if (more := total - counts[Verdict.ACCEPT] - len(held_names)) > 0:
-            err.print(f"  and {more:,} more, in {visible(str(output))}", soft_wrap=True)
+            say_aside(f"  and {more:,} more, in {visible(str(output))}")
     worse = counts[Verdict.REJECT] + (counts[Verdict.QUARANTINE] if fail_on is FailOn.QUARANTINE else 0)
     if fail_on is not FailOn.NEVER and worse:
         raise typer.Exit(1)
@@ -334,15 +333,14 @@ def status(as_json: Json = False) -> None:
         return
     for red in report["incidents"]:
         name = visible(red["incident_id"][:8])
-        out.print(
-            f"[bold red]Incident {name}[/bold red], not acknowledged: {visible(red['summary'])}; see guard incident show {name}",
-            soft_wrap=True,
+        say(
+            f"[bold red]Incident {name}[/bold red], not acknowledged: {visible(red['summary'])}; see guard incident show {name}"
         )
     numbers = ("documents", "served", "waiting", "rejected", "chunks")
     rows = [
         (visible(row["source"]), row["trust"], *(f"{row[name]:,}" for name in numbers)) for row in report["sources"]
     ]
-    out.print(console.table("Sources", ("source", "trust", *numbers), rows, right=numbers))
+    print_table("Sources", ("source", "trust", *numbers), rows, right=numbers)
     show_undeclared(report["undeclared"])
     rows = [
         (
@@ -354,11 +352,11 @@ def status(as_json: Json = False) -> None:
         )
         for row in report["runs"]
     ]
-    out.print(console.table("Last runs", ("started (UTC)", "kind", "state", "counts", "run"), rows))
+    print_table("Last runs", ("started (UTC)", "kind", "state", "counts", "run"), rows)
     screening.show_screening(report)
     head = report["head"]
     if head:
-        out.print(
+        say(
             f"[bold]Signed   [/bold] {head['events']:,} events, {format_time(head['signed_at'])} UTC; check with `guard verify`"
         )
     for label, key in (
@@ -368,7 +366,7 @@ def status(as_json: Json = False) -> None:
         ("Storage", "storage"),
         ("Store", "store"),
     ):
-        out.print(f"[bold]{label:9}[/bold] {visible(str(report[key] or 'none yet'))}", soft_wrap=True)
+        say(f"[bold]{label:9}[/bold] {visible(str(report[key] or 'none yet'))}")
 
 
 @app.command()
@@ -399,19 +397,19 @@ def search(
         )
         out.print(Panel(visible(answer.text[:600], lines=True), title=title, title_align="left", border_style="dim"))
     if result.status is RetrievalStatus.EMPTY:
-        out.print("Nothing is published yet. Run [bold]guard refresh[/bold].")
+        say("Nothing is published yet. Run [bold]guard refresh[/bold].")
     for record in result.withheld:
-        err.print(f"[red]withheld[/red] {visible(record.chunk_id)} in {record.collection}: {record.reason}")
+        say_aside(f"[red]withheld[/red] {visible(record.chunk_id)} in {record.collection}: {record.reason}")
     for dropped in result.filtered:
-        err.print(
+        say_aside(
             f"[red]filtered[/red] {visible(dropped.chunk_id)} of {visible(dropped.source)} · {visible(dropped.uri)}: {dropped.reason}"
         )
     if result.checked_by == "off":
-        err.print("[yellow]not filtered[/yellow]: CORPUS_GUARD_RETRIEVAL_FILTER=off")
+        say_aside("[yellow]not filtered[/yellow]: CORPUS_GUARD_RETRIEVAL_FILTER=off")
     if changed:
         count = len(result.withheld)
         problem = f"{count:,} of {count:,} withheld" if count else "no published chunk is in the store"
-        err.print(f"[bold red]{problem}: the store was changed; run `guard verify`[/bold red]", soft_wrap=True)
+        say_aside(f"[bold red]{problem}: the store was changed; run `guard verify`[/bold red]")
         raise typer.Exit(1)
 
 
@@ -433,7 +431,7 @@ def models_prepare(as_json: Json = False) -> None:
         )
         return
     rows = [(name.replace("_", " "), str(model), str(model.folder)) for name, model in weights.items()]
-    out.print(console.table("Models", ("role", "identity", "folder"), rows))
+    print_table("Models", ("role", "identity", "folder"), rows)
 
 
 def main() -> None:
@@ -474,5 +472,5 @@ def _summary(counts: dict[str, Any] | None) -> str:
 
 
 def _fail(message: str, code: int) -> None:
-    err.print(f"[bold red]guard:[/bold red] {visible(message)}", soft_wrap=True)
+    say_aside(f"[bold red]guard:[/bold red] {visible(message)}")
     sys.exit(code)

@@ -10,7 +10,7 @@ import typer
 
 from corpus_guard import errors
 from corpus_guard.cli import console
-from corpus_guard.cli.console import out, visible
+from corpus_guard.cli.console import say, visible
 from corpus_guard.cli.options import Json
 from corpus_guard.deployment import Deployment
 from corpus_guard.domain import plural
@@ -74,4 +74,4 @@ def map_(
             write(page)
     if not as_json:
         left_out = f", {drawn.left_out:,} left out" if drawn.left_out else ""
-        out.print(f"{plural(len(drawn.points), 'chunk')} drawn{left_out}: {visible(str(output))}", soft_wrap=True)
+        say(f"{plural(len(drawn.points), 'chunk')} drawn{left_out}: {visible(str(output))}")

@@ -12,7 +12,7 @@ import typer
 
 from corpus_guard import errors
 from corpus_guard.cli import console
-from corpus_guard.cli.console import err, format_time, out, visible
+from corpus_guard.cli.console import err, format_time, out, print_table, say, say_aside, visible
 from corpus_guard.cli.options import Json
 from corpus_guard.deployment import Deployment, new_run_id
 from corpus_guard.domain import plural
@@ -82,18 +82,16 @@ def verify(
             {**examined.verification.as_dict(), **counts, "incident": opened.incident_id if opened else None}
         )
     elif never_sealed:
-        out.print("Nothing is sealed yet. Run [bold]guard refresh[/bold]: it seals what it publishes.")
+        say("Nothing is sealed yet. Run [bold]guard refresh[/bold]: it seals what it publishes.")
     else:
         _show(examined.verification, sources)
         if examined.clean and examined.verification.deviations:
-            out.print(
+            say(
                 f"{plural(len(examined.verification.deviations), 'deviation')}, all accepted: `guard incident list --state accepted`"
             )
         if opened:
             name = opened.incident_id[:8]
-            out.print(
-                f"Incident [bold]{name}[/bold]: guard incident show {name} · guard incident heal {name}", soft_wrap=True
-            )
+            say(f"Incident [bold]{name}[/bold]: guard incident show {name} · guard incident heal {name}")
     if not examined.clean:
         raise typer.Exit(1)
 
@@ -125,7 +123,7 @@ def _show(result: Verification, sources: Mapping[str, str]) -> None:
             for (kind, where, healable), count in counts.most_common()
         ]
         columns = ("kind", "source or collection", "deviations", "healable")
-        out.print(console.table("Deviations by kind", columns, rows, right=("deviations",)))
+        print_table("Deviations by kind", columns, rows, right=("deviations",))
         rows = [
             (
                 f"[red]{deviation.kind.value}[/red]",
@@ -135,21 +133,20 @@ def _show(result: Verification, sources: Mapping[str, str]) -> None:
             )
             for deviation in result.deviations[:DEVIATIONS_SHOWN]
         ]
-        out.print(console.table(f"The first {len(rows):,}", ("kind", "subject", "what", "healable"), rows))
+        print_table(f"The first {len(rows):,}", ("kind", "subject", "what", "healable"), rows)
         hidden = len(result.deviations) - len(rows) + result.more
         if hidden:
-            out.print(f"{hidden:,} more; --json shows the first {len(result.deviations):,}")
-    out.print(
+            say(f"{hidden:,} more; --json shows the first {len(result.deviations):,}")
+    say(
         f"Checked in {result.seconds:.1f} s: {plural(result.events, 'event')} under {plural(result.heads, 'head')}, "
         f"{plural(result.lines, 'line')} of the manifest, {plural(result.records, 'record')}, "
         f"{plural(result.queried, 'vector')} by query, {result.files_read:,} of "
-        f"{plural(result.files_known, 'stored file')}{'' if result.files_read == result.files_known else ' (--deep reads all)'}.",
-        soft_wrap=True,
+        f"{plural(result.files_known, 'stored file')}{'' if result.files_read == result.files_known else ' (--deep reads all)'}."
     )
     if result.unsigned:
-        out.print(f"Not signed yet: {plural(result.unsigned, 'event')}; the next seal signs them.")
+        say(f"Not signed yet: {plural(result.unsigned, 'event')}; the next seal signs them.")
     total = len(result.deviations) + result.more
-    out.print("[green]It holds.[/green]" if result.holds else f"[bold red]{plural(total, 'deviation')}.[/bold red]")
+    say("[green]It holds.[/green]" if result.holds else f"[bold red]{plural(total, 'deviation')}.[/bold red]")
 
 
 @app.command("log")
@@ -169,7 +166,7 @@ def log(
         rows = newest_events(deployment.ledger, since, kind, limit)
         if kind and not rows:
             kinds = ", ".join(logged_kinds(deployment.ledger)) or "none"
-            err.print(f"No event of the kind {visible(kind)}. Kinds in this log: {kinds}", soft_wrap=True)
+            say_aside(f"No event of the kind {visible(kind)}. Kinds in this log: {kinds}")
     if as_json:
         for row in rows:
             event = {name: getattr(row, name) for name in ("seq", "kind", "subject", "run_id", "body", "leaf_sha256")}
@@ -177,10 +174,7 @@ def log(
         return
     for row in rows:
         when, subject = format_time(row.at, seconds=True), visible(row.subject[:SUBJECT_LENGTH])
-        out.print(
-            f"{row.seq:>7}  {when}  [bold]{visible(row.kind):<16}[/bold] {subject}  [dim]{_told(row.body)}[/dim]",
-            soft_wrap=True,
-        )
+        say(f"{row.seq:>7}  {when}  [bold]{visible(row.kind):<16}[/bold] {subject}  [dim]{_told(row.body)}[/dim]")
 
 
 @app.command("diff")
@@ -203,10 +197,7 @@ def diff(
                 out.file.write(console.as_json(asdict(difference)) + "\n")
             else:
                 place = f"{visible(difference.source)} · {visible(difference.uri)}"
-                out.print(
-                    f"{difference.what:<9} {difference.chunk_id}  {place}  [dim]{visible(difference.run_id)}[/dim]",
-                    soft_wrap=True,
-                )
+                say(f"{difference.what:<9} {difference.chunk_id}  {place}  [dim]{visible(difference.run_id)}[/dim]")
     err.print(", ".join(f"{count:,} {what}" for what, count in sorted(counts.items())) or "no difference")
 
 
@@ -242,17 +233,14 @@ def prove(
     with Deployment() as deployment:
         if export is not None:
             count = export_proofs(deployment.ledger, deployment.storage, deployment.settings, export)
-            err.print(f"{plural(count, 'event')} and the signed head written to {visible(str(export))}", soft_wrap=True)
+            say_aside(f"{plural(count, 'event')} and the signed head written to {visible(str(export))}")
             return
         proof = run(deployment.ledger, deployment.storage, deployment.settings, chunk or "")
     with console.writing(output) as write:
         write(console.as_json(proof, indent=2) + "\n")
     if output is not None:
         name = visible(str(output))
-        err.print(
-            f"Proof written to {name}. Whoever has the public key checks it: guard check-proof {name} --key KEY",
-            soft_wrap=True,
-        )
+        say_aside(f"Proof written to {name}. Whoever has the public key checks it: guard check-proof {name} --key KEY")
 
 
 @app.command("check-proof")
@@ -284,7 +272,7 @@ def check_proof(
     else:
         show_steps(report)
         if report.holds and text is None:
-            out.print("The text was not compared; pass it with --text.")
+            say("The text was not compared; pass it with --text.")
         out.print(_conclusion(report.holds, report.facts))
     if not report.holds:
         raise typer.Exit(1)
@@ -310,18 +298,18 @@ def check_attestation(
         console.print_json(statement)
         return
     subject = cast("list[dict[str, Any]]", statement["subject"])[0]
-    out.print(f"document  {visible(subject['name'])}", soft_wrap=True)
-    out.print(f"SHA-256   {subject['digest']['sha256']}", soft_wrap=True)
+    say(f"document  {visible(subject['name'])}")
+    say(f"SHA-256   {subject['digest']['sha256']}")
     if content is None:
-        out.print("The bytes were not compared; pass them with --content.")
-    out.print("[green]It holds[/green]: one of the keys signed this statement.")
+        say("The bytes were not compared; pass them with --content.")
+    say("[green]It holds[/green]: one of the keys signed this statement.")
 
 
 def show_steps(report: ProofReport) -> None:
     """Print each step of a check, and whether it holds."""
     for step in report.steps:
         mark = "[green]holds[/green]" if step.holds else "[bold red]fails[/bold red]"
-        out.print(f"{mark}  {step.what}: {visible(step.detail)}", soft_wrap=True)
+        say(f"{mark}  {step.what}: {visible(step.detail)}")
 
 
 def _conclusion(holds: bool, facts: Any) -> str:

@@ -9,7 +9,7 @@ import typer
 from corpus_guard import errors
 from corpus_guard.cli import console
 from corpus_guard.cli.ask_again import traces_to_ask
-from corpus_guard.cli.console import err, out, visible
+from corpus_guard.cli.console import print_table, say, say_aside, visible
 from corpus_guard.cli.options import Json, PermanentReason, Reviewer
 from corpus_guard.deployment import Deployment, new_run_id
 from corpus_guard.domain import plural
@@ -79,7 +79,7 @@ def purge(
     else:
         _show_done(results)
         for trace_id, wrong in still_wrong.items():
-            out.print(
+            say(
                 f"Trace {trace_id[:8]}: the RAG model {'still gives' if wrong else 'no longer gives'} the reported answer."
             )
     if any(result["state"] != "closed" for result in results):
@@ -101,44 +101,35 @@ def _show_plan(planned: PurgePlan, as_json: bool) -> None:
         for document in planned.documents[:DOCUMENTS_SHOWN]
     ]
     columns = ("source", "document", "trust", "served", "versions")
-    out.print(
-        console.table(
-            f"{plural(len(planned.documents), 'document')} would be purged", columns, rows, right=("versions",)
-        )
-    )
+    print_table(f"{plural(len(planned.documents), 'document')} would be purged", columns, rows, right=("versions",))
     if len(planned.documents) > DOCUMENTS_SHOWN:
-        out.print(f"… and {len(planned.documents) - DOCUMENTS_SHOWN:,} more; --json shows all")
-    out.print(
+        say(f"… and {len(planned.documents) - DOCUMENTS_SHOWN:,} more; --json shows all")
+    say(
         f"{plural(len(planned.versions), 'version')} with {plural(len(planned.chunks), 'chunk')} in "
         f"{', '.join(planned.collections) or 'no collection'}; "
-        f"{plural(len(planned.files), 'table')} to rewrite, {plural(len(planned.blobs), 'raw file')} to remove.",
-        soft_wrap=True,
+        f"{plural(len(planned.files), 'table')} to rewrite, {plural(len(planned.blobs), 'raw file')} to remove."
     )
     if planned.collections:
-        out.print(
+        say(
             "These collections are then rebuilt from Parquet; until that is done, queries find only part of their records."
         )
-    out.print('Nothing was changed. To execute, repeat with [bold]--yes --reason "…"[/bold]')
+    say('Nothing was changed. To execute, repeat with [bold]--yes --reason "…"[/bold]')
 
 
 def _show_done(results: list[PurgeResult]) -> None:
     if not results:
-        out.print("No purge is unfinished.")
+        say("No purge is unfinished.")
     for result in results:
-        out.print(
+        say(
             f"Purged {plural(result['versions'], 'version')} of {plural(result['documents'], 'document')} "
-            f"({plural(result['chunks'], 'chunk')}); purge {result['purge_id']}",
-            soft_wrap=True,
+            f"({plural(result['chunks'], 'chunk')}); purge {result['purge_id']}"
         )
         if result["state"] == "closed":
-            out.print(
-                f"{plural(result['searched'], 'file')} searched, nothing found: [green]closed[/green] and signed."
-            )
+            say(f"{plural(result['searched'], 'file')} searched, nothing found: [green]closed[/green] and signed.")
         else:
-            err.print(
+            say_aside(
                 "[yellow]removed[/yellow], not proved: the files of the vector store cannot be read from here. Run the same command on "
-                "the store's machine, as a user who may read them; it rewrites and searches them",
-                soft_wrap=True,
+                "the store's machine, as a user who may read them; it rewrites and searches them"
             )
         _say(result["shared"], "found in other documents, too: the text stays there")
         _say(
@@ -150,4 +141,4 @@ def _show_done(results: list[PurgeResult]) -> None:
 def _say(ids: Any, what: str) -> None:
     if ids:
         shown = ", ".join(ids[:3]) + (f" and {len(ids) - 3} more" if len(ids) > 3 else "")
-        out.print(f"{plural(len(ids), 'chunk')} {what}: {shown}", soft_wrap=True)
+        say(f"{plural(len(ids), 'chunk')} {what}: {shown}")

@@ -14,7 +14,7 @@ from rich.panel import Panel
 
 from corpus_guard import errors
 from corpus_guard.cli import console
-from corpus_guard.cli.console import SEVERITY_STYLE, format_time, out, styled, visible
+from corpus_guard.cli.console import SEVERITY_STYLE, format_time, out, print_table, say, styled, visible
 from corpus_guard.cli.options import AfterPage, FromSource, Json, OwnKey, Reason, Reviewer, reviewer_with_key
 from corpus_guard.deployment import Deployment
 from corpus_guard.domain import plural
@@ -94,11 +94,11 @@ def list_(
         console.print_json({"total": queue.total, "items": items, "next": queue.next, "facets": queue.facets})
         return
     names = ("item", "risk", "source", "document", "why", "decided")
-    out.print(console.table(f"{queue.total} {state}", names, map(_row, queue.items, reasons), right=("risk",)))
+    print_table(f"{queue.total} {state}", names, map(_row, queue.items, reasons), right=("risk",))
     if queue.items and state == "quarantined":
-        out.print(f"Show one: [bold]guard quarantine show {queue.items[0].version_id[:8]}[/bold]")
+        say(f"Show one: [bold]guard quarantine show {queue.items[0].version_id[:8]}[/bold]")
     if queue.next:
-        out.print(f"Next page: --after {queue.next}", soft_wrap=True)
+        say(f"Next page: --after {queue.next}")
 
 
 def _row(item: QueueItem, reason: str) -> tuple[str, ...]:
@@ -161,19 +161,19 @@ def show(item: ItemId, as_json: Json = False) -> None:
         )
         return
     stamp = version.stamp
-    out.print(
+    say(
         f"[bold]{visible(shown_item.source)} · {visible(shown_item.uri)}[/bold]  {styled(shown_item.state)}, risk {shown_item.risk:.2f}"
     )
-    out.print(
+    say(
         f"item {shown_item.version_id} · fetched {format_time(stamp.fetched_at)} UTC · {stamp.size:,} bytes of {visible(stamp.media_type)}"
     )
-    out.print(f"owner {visible(stamp.owner)} · trust {stamp.trust.value} · sha256 {stamp.content_sha256[:16]}…")
-    out.print("[bold]Findings[/bold]" if shown_item.findings else "No findings.")
+    say(f"owner {visible(stamp.owner)} · trust {stamp.trust.value} · sha256 {stamp.content_sha256[:16]}…")
+    say("[bold]Findings[/bold]" if shown_item.findings else "No findings.")
     for finding, message, contradiction, place in zip(
         shown_item.findings, messages, contradictions, places, strict=True
     ):
         muted = " (muted)" if finding.muted else ""
-        out.print(f"{styled(finding.severity.value, SEVERITY_STYLE)}  {visible(finding.code)}{muted}", soft_wrap=True)
+        say(f"{styled(finding.severity.value, SEVERITY_STYLE)}  {visible(finding.code)}{muted}")
         span, text = (finding.span, version.text) if finding.span else (place, version.hidden)
         details = [visible(message), _evidence(text[span.start : span.end], contradiction) if span else ""]
         details += _decoded(decode_finding(finding, version.text, version.hidden))
@@ -186,18 +186,16 @@ def show(item: ItemId, as_json: Json = False) -> None:
             )
     for past in item_evidence.history:
         undone = " (undone)" if past["undone_at"] else " (1 of 2)" if past["lacking"] else ""
-        out.print(
-            f"{format_time(past['at'])} {visible(past['reviewer'])}: {past['kind']}{undone}, {visible(past['reason'])}"
-        )
+        say(f"{format_time(past['at'])} {visible(past['reviewer'])}: {past['kind']}{undone}, {visible(past['reason'])}")
     chunks = f"{plural(planned.chunks, 'chunk')} in {visible(planned.collection)}"
     if shown_item.reopened_at:
-        out.print(f"It is served, with {chunks}: released, it stays; rejected, it leaves.")
+        say(f"It is served, with {chunks}: released, it stays; rejected, it leaves.")
     else:
-        out.print(f"A release publishes {chunks}.")
+        say(f"A release publishes {chunks}.")
     if planned.needs_two:
-        out.print("A release needs two people.")
+        say("A release needs two people.")
     if shown_item.waits:
-        out.print(
+        say(
             f"Decide: [bold]guard quarantine release {shown_item.version_id[:8]} --reason …[/bold] or [bold]reject[/bold]"
         )
 
@@ -306,7 +304,7 @@ def undo(
     if as_json:
         console.print_json({"undone": gone})
         return
-    out.print(f"Undone: {', '.join(gone)}. Unless another decision stands, the item waits again.")
+    say(f"Undone: {', '.join(gone)}. Unless another decision stands, the item waits again.")
 
 
 def _decide(
@@ -400,16 +398,16 @@ def _require(what: str, name: str, names: Collection[str]) -> None:
 
 def _confirm(shown: DecisionPreview, *, yes: bool, quiet: bool) -> None:
     if not quiet:
-        out.print(f"[bold]{shown.choice} {plural(shown.items, 'item')}[/bold]")
+        say(f"[bold]{shown.choice} {plural(shown.items, 'item')}[/bold]")
         counts: tuple[tuple[str, Mapping[str, int]], ...] = (
             ("source", shown.by_source), ("trust", shown.by_trust), ("severity", shown.by_severity),
         )  # fmt: skip
         for name, values in counts:
-            out.print(f"  by {name}: {visible(', '.join(f'{count:,} {value}' for value, count in values.items()))}")
+            say(f"  by {name}: {visible(', '.join(f'{count:,} {value}' for value, count in values.items()))}")
         if shown.first_of_two:
-            out.print(f"  {shown.first_of_two:,} need a second person")
+            say(f"  {shown.first_of_two:,} need a second person")
         for name, why in shown.refused[:5]:
-            out.print(f"  [red]{visible(name[:8])}[/red] {visible(why)}")
+            say(f"  [red]{visible(name[:8])}[/red] {visible(why)}")
     if yes:
         return
     if quiet or not sys.stdin.isatty():
@@ -422,19 +420,18 @@ def _show_decisions(made: Sequence[Decision], applied: ReleaseResult | None) -> 
     for decision in made[:20]:
         half = "" if decision.is_complete else " (1 of 2: a second reviewer must also release it)"
         word = styled(words[decision.verdict])
-        out.print(f"{word} {decision.version_id} by {visible(decision.reviewer.name)}{half}", soft_wrap=True)
+        say(f"{word} {decision.version_id} by {visible(decision.reviewer.name)}{half}")
     if len(made) > 20:
-        out.print(f"… and {len(made) - 20:,} more")
+        say(f"… and {len(made) - 20:,} more")
     if applied:
-        out.print(
+        say(
             f"{plural(applied['published'], 'chunk')} published, {applied['retired']:,} retired; "
             f"manifest sha256:{applied['manifest_sha256'][:16]}…"
         )
         if applied["reopened"]:
-            out.print(
+            say(
                 f"{plural(applied['reopened'], 'served document')} contradict what was released, and wait: "
-                "[bold]guard quarantine list[/bold]",
-                soft_wrap=True,
+                "[bold]guard quarantine list[/bold]"
             )
     elif made[0].verdict != "escalate":
-        out.print("It takes effect with the next run of the DAG quarantine_release. Until then it can be undone.")
+        say("It takes effect with the next run of the DAG quarantine_release. Until then it can be undone.")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from corpus_guard.cli import console
-from corpus_guard.cli.console import format_time, out, styled, visible
+from corpus_guard.cli.console import format_time, out, print_table, say, styled, visible
 from corpus_guard.cli.options import (
     AfterPage,
     FromSource,
@@ -81,11 +81,9 @@ def history(
         )
         for entry in history_page.entries
     ]
-    out.print(
-        console.table(f"{plural(history_page.total, 'decision')}", ("id", "when", "what", "who", "about", "why"), rows)
-    )
+    print_table(f"{plural(history_page.total, 'decision')}", ("id", "when", "what", "who", "about", "why"), rows)
     if history_page.next:
-        out.print(f"More: --after {history_page.next}", soft_wrap=True)
+        say(f"More: --after {history_page.next}")
 
 
 @app.command("mute")
@@ -188,12 +186,8 @@ def mutes(as_json: Json = False) -> None:
         )
         for mute in listed
     ]
-    out.print(
-        console.table(
-            f"{plural(len(rows), 'mute')}",
-            ("id", "state", "source", "code", "proposed by", "confirmed by", "why"),
-            rows,
-        )
+    print_table(
+        f"{plural(len(rows), 'mute')}", ("id", "state", "source", "code", "proposed by", "confirmed by", "why"), rows
     )
 
 
@@ -212,10 +206,9 @@ def health(source: FromSource = None, as_json: Json = False) -> None:
         return
     waiting, took = report["waiting"], report["seconds_to_decision"]
     oldest = f"; the oldest since {console.format_time(waiting['oldest'])} UTC" if waiting["oldest"] else ""
-    out.print(
+    say(
         f"[bold]{waiting['items']:,} waiting[/bold]: {waiting['overdue']:,} overdue, {waiting['for_second']:,} for a second person, "
-        f"{waiting['escalated']:,} escalated{oldest}",
-        soft_wrap=True,
+        f"{waiting['escalated']:,} escalated{oldest}"
     )
     times = [
         f"{share} within {took[name] / 3600:.1f} h"
@@ -234,9 +227,9 @@ def health(source: FromSource = None, as_json: Json = False) -> None:
         for alarms in (row["false_alarms"],)
     ]
     if rows:
-        out.print(console.table("Released items per check (false alarms)", ("check", "released", "95 %"), rows))
+        print_table("Released items per check (false alarms)", ("check", "released", "95 %"), rows)
     for row in report["canaries"][-1:]:
-        out.print(f"Canaries: {row['caught']} of {row['planted']} caught in {visible(row['run_id'])}")
+        say(f"Canaries: {row['caught']} of {row['planted']} caught in {visible(row['run_id'])}")
 
 
 @app.command("labels")
@@ -261,10 +254,10 @@ def _show_mute(made: Mute, as_json: bool) -> None:
     if as_json:
         console.print_json(made.as_dict())
         return
-    out.print(f"{visible(made.code)} in {visible(made.source)}: {styled(made.state)} ({made.mute_id})", soft_wrap=True)
+    say(f"{visible(made.code)} in {visible(made.source)}: {styled(made.state)} ({made.mute_id})")
     if made.state == "proposed":
-        out.print("Nothing is muted until a second person confirms it: [bold]guard quarantine confirm …[/bold]")
+        say("Nothing is muted until a second person confirms it: [bold]guard quarantine confirm …[/bold]")
     else:
-        out.print(
+        say(
             f"Documents judged earlier keep their verdict until [bold]guard rescreen --source {visible(made.source)}[/bold]"
         )

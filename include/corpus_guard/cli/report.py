@@ -11,7 +11,7 @@ from rich.panel import Panel
 
 from corpus_guard import errors
 from corpus_guard.cli import console
-from corpus_guard.cli.console import format_time, out, styled, visible
+from corpus_guard.cli.console import format_time, out, print_table, say, styled, visible
 from corpus_guard.cli.options import CorrectAnswer, FileFormat, Json, MaxRows, Reporter
 from corpus_guard.deployment import Deployment, new_run_id
 from corpus_guard.domain import json_ready, plural
@@ -68,11 +68,11 @@ def add(
         console.print_json({**asdict(added), "state": report.state, "filings": report.filings})
         return
     what = "reported" if added.new_report else "filed again" if added.new_filing else "was already filed"
-    out.print(f"{what}: {report.report_id}, {styled(report.state, STYLES)}, filed {plural(report.filings, 'time')}")
+    say(f"{what}: {report.report_id}, {styled(report.state, STYLES)}, filed {plural(report.filings, 'time')}")
     if added.cut:
-        out.print("[yellow]shortened[/yellow]: a text exceeded the maximum length")
+        say("[yellow]shortened[/yellow]: a text exceeded the maximum length")
     if report.state == "open":
-        out.print(f"Trace it: [bold]guard trace {report.report_id[:8]}[/bold]")
+        say(f"Trace it: [bold]guard trace {report.report_id[:8]}[/bold]")
 
 
 @app.command("import")
@@ -166,7 +166,7 @@ def list_(
         for report in listed
     ]
     columns = ("report", "state", "weight", "filings", "last", "question", "wrong answer")
-    out.print(console.table(f"{total:,} {state or 'reports'}", columns, rows, right=("weight", "filings")))
+    print_table(f"{total:,} {state or 'reports'}", columns, rows, right=("weight", "filings"))
 
 
 @app.command("show")
@@ -183,7 +183,7 @@ def show(report: Name, as_json: Json = False) -> None:
     if as_json:
         console.print_json({**stored.as_dict(), "filed": json_ready(filed)})
         return
-    out.print(
+    say(
         f"[bold]{stored.report_id}[/bold] {styled(stored.state, STYLES)}, weight {stored.weight:.2f}, "
         f"filed {plural(stored.filings, 'time')}, {stored.first_reported_at:%Y-%m-%d} to {stored.last_reported_at:%Y-%m-%d}"
     )
@@ -202,25 +202,25 @@ def show(report: Name, as_json: Json = False) -> None:
         for filing in filed
     ]
     columns = ("reported (UTC)", "by", "counts", "session", "chunks", "from")
-    out.print(console.table("Filings, newest first", columns, rows, right=("counts", "chunks")))
+    print_table("Filings, newest first", columns, rows, right=("counts", "chunks"))
     if stored.filings > len(filed):
-        out.print(f"{stored.filings - len(filed):,} older filings are not shown")
+        say(f"{stored.filings - len(filed):,} older filings are not shown")
 
 
 def _show_import(done: Any, where: str | None) -> None:
     names = ("new", "known", "aside", "unmarked", "outside")
     rows = [(name, f"{getattr(done, name):,}") for name in names] + [("[bold]rows[/bold]", f"{done.rows:,}")]
-    out.print(f"From {visible(done.source)}", soft_wrap=True)
-    out.print(console.table("Rows", ("rows", "count"), rows, right=("count",)))
-    out.print(f"{plural(done.reports, 'new report')}, {done.reopened:,} reopened, format {', '.join(done.formats)}")
+    say(f"From {visible(done.source)}")
+    print_table("Rows", ("rows", "count"), rows, right=("count",))
+    say(f"{plural(done.reports, 'new report')}, {done.reopened:,} reopened, format {', '.join(done.formats)}")
     if done.cut:
-        out.print(f"[yellow]shortened[/yellow]: {done.cut:,} exceeded the maximum length")
+        say(f"[yellow]shortened[/yellow]: {done.cut:,} exceeded the maximum length")
     for reason, count in list(done.reasons.items())[:REASONS_SHOWN]:
-        out.print(f"[yellow]put aside[/yellow]: {plural(count, 'row')}, {visible(reason)}", soft_wrap=True)
+        say(f"[yellow]put aside[/yellow]: {plural(count, 'row')}, {visible(reason)}")
     if where:
-        out.print(f"The rows that were put aside: {visible(where)}", soft_wrap=True)
+        say(f"The rows that were put aside: {visible(where)}")
     if done.unmarked and not done.new and not done.known:
-        out.print(
+        say(
             "No record is marked as wrong. Name your mark with --mark NAME=VALUE, or use --format csv for your own table."
         )
 

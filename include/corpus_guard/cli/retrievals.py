@@ -8,7 +8,7 @@ import typer
 
 from corpus_guard import errors
 from corpus_guard.cli import console
-from corpus_guard.cli.console import err, out, visible
+from corpus_guard.cli.console import say, say_aside, visible
 from corpus_guard.cli.options import FileFormat, Json
 from corpus_guard.deployment import Deployment
 from corpus_guard.domain import plural
@@ -43,10 +43,10 @@ def import_(
     if as_json:
         console.print_json(counts.as_dict())
     else:
-        out.print(
+        say(
             f"{plural(counts.records, 'record')}: {counts.new:,} new, {counts.repeated:,} repeated, "
             f"{counts.passed_over:,} without retrieved texts, {counts.expired:,} older than the log keeps, {counts.refused:,} refused"
         )
         if counts.refused:
-            err.print(f"[red]refused[/red]: {visible(counts.reason)}", soft_wrap=True)
+            say_aside(f"[red]refused[/red]: {visible(counts.reason)}")
     raise typer.Exit(1 if counts.refused else 0)

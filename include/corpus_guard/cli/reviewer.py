@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from corpus_guard.cli import console
-from corpus_guard.cli.console import out, visible
+from corpus_guard.cli.console import print_table, say, visible
 from corpus_guard.cli.options import Json
 
 app = typer.Typer(help="Say who reviews: the people of reviewers.yaml and their own keys.", no_args_is_help=True)
@@ -30,7 +30,7 @@ def key(
     if as_json:
         console.print_json({"file": str(file), "key": public})
         return
-    out.print(f"Private key: {file}; keep it to yourself.\nPublic key:\n  {public}", soft_wrap=True)
+    say(f"Private key: {file}; keep it to yourself.\nPublic key:\n  {public}")
 
 
 @app.command("add")
@@ -54,7 +54,7 @@ def add(
     if as_json:
         console.print_json(person.model_dump())
         return
-    out.print(f"{visible(name)} is now in {file}", soft_wrap=True)
+    say(f"{visible(name)} is now in {file}")
 
 
 @app.command("list")
@@ -72,11 +72,10 @@ def list_(as_json: Json = False) -> None:
         console.print_json([person.model_dump() for person in people])
         return
     if not people:
-        out.print(
+        say(
             f"Nobody is listed in {settings.reviewers}. Where two people are needed, two different users of the review pages count; "
-            "add people with [bold]guard reviewer add[/bold].",
-            soft_wrap=True,
+            "add people with [bold]guard reviewer add[/bold]."
         )
         return
     rows = [tuple(map(visible, (person.name, person.ui, person.os, person.key))) for person in people]
-    out.print(console.table(str(settings.reviewers), ("name", "review pages", "terminal", "public key"), rows))
+    print_table(str(settings.reviewers), ("name", "review pages", "terminal", "public key"), rows)

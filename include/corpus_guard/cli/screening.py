@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from corpus_guard.cli import console
-from corpus_guard.cli.console import format_time, out, styled, visible
+from corpus_guard.cli.console import format_time, print_table, say, styled, visible
 from corpus_guard.cli.options import FromSource, FromSources, Json
 from corpus_guard.deployment import Deployment, new_run_id
 from corpus_guard.domain import plural
@@ -72,10 +72,9 @@ def calibrate(
         return
     _show_forecasts(forecasts, chosen)
     if changed:
-        out.print(
+        say(
             f"Other parameters of {', '.join(changed)}: their findings under these parameters were not recorded. "
-            "Set CORPUS_GUARD_POLICY_FILE to the file and run [bold]guard rescreen --dry-run[/bold].",
-            soft_wrap=True,
+            "Set CORPUS_GUARD_POLICY_FILE to the file and run [bold]guard rescreen --dry-run[/bold]."
         )
     _show_proposals(forecasts, target)
 
@@ -93,11 +92,7 @@ def rescreen(
 
     Example: `guard rescreen --dry-run`
     """
-    with (
-        console.resumable("guard rescreen"),
-        Deployment() as deployment,
-        console.progress(not as_json) as progress,
-    ):
+    with console.resumable("guard rescreen"), Deployment() as deployment, console.progress(not as_json) as progress:
         result = deployment.rescreen(new_run_id("rescreen"), source or (), dry_run=dry_run, progress=progress)
     if as_json:
         console.print_json(result)
@@ -119,35 +114,28 @@ def reparse(
 
     Example: `guard reparse --dry-run`
     """
-    with (
-        console.resumable("guard reparse"),
-        Deployment() as deployment,
-        console.progress(not as_json) as progress,
-    ):
+    with console.resumable("guard reparse"), Deployment() as deployment, console.progress(not as_json) as progress:
         result = deployment.reparse(new_run_id("reparse"), source or (), dry_run=dry_run, progress=progress)
     if as_json:
         console.print_json(result)
     else:
         recorded = "; dry run, nothing was recorded" if dry_run else ""
-        out.print(
+        say(
             f"[bold]{plural(result['examined'], 'version')} read again, {len(result['changed']):,} differ{recorded}[/bold]"
         )
         if result["changed"] and not dry_run:
-            out.print(
+            say(
                 f"{result['accepted']:,} accepted, {result['quarantined']:,} quarantined, {result['rejected']:,} rejected; "
-                f"{plural(result['published'], 'chunk')} published, {result['retired']:,} retired",
-                soft_wrap=True,
+                f"{plural(result['published'], 'chunk')} published, {result['retired']:,} retired"
             )
         if result["releases_undone"]:
-            out.print(
-                f"{plural(result['releases_undone'], 'release')} undone: the text is another one; see `guard quarantine history`",
-                soft_wrap=True,
+            say(
+                f"{plural(result['releases_undone'], 'release')} undone: the text is another one; see `guard quarantine history`"
             )
         if result["unreadable"]:
-            out.print(
+            say(
                 f"[bold red]{len(result['unreadable']):,} have no raw bytes, or damaged ones[/bold red]: `guard verify --deep` "
-                "names them",
-                soft_wrap=True,
+                "names them"
             )
     if result["unreadable"]:
         raise typer.Exit(1)
@@ -174,22 +162,19 @@ def configuration(
         return
     for change in changes:
         who = f"{visible(change.run_id)} of {visible(change.user)}"
-        out.print(
-            f"[bold]{format_time(change.at)} UTC[/bold] {who}: {plural(len(change.changes), 'value')}", soft_wrap=True
-        )
+        say(f"[bold]{format_time(change.at)} UTC[/bold] {who}: {plural(len(change.changes), 'value')}")
         for path, line in zip(change.changes, change.lines, strict=True):
             is_loosened = path in change.loosened
-            out.print(f"  [red]{visible(line)}[/red]" if is_loosened else f"  {visible(line)}", soft_wrap=True)
+            say(f"  [red]{visible(line)}[/red]" if is_loosened else f"  {visible(line)}")
     if not changes:
-        out.print("No change is logged. The first refresh logs the whole configuration.")
+        say("No change is logged. The first refresh logs the whole configuration.")
 
 
 def show_screening(report: Mapping[str, Any]) -> None:
     """Print the part of `guard status` on loosened values, canaries, shadowed checks, mutes and thresholds per source."""
     for change in report["loosened"]:
-        out.print(
-            f"[bold red]Loosened [/bold red] {change['at'][:16]} UTC, {visible(change['sentence'])}; see guard configuration",
-            soft_wrap=True,
+        say(
+            f"[bold red]Loosened [/bold red] {change['at'][:16]} UTC, {visible(change['sentence'])}; see guard configuration"
         )
     canaries = report["canaries"]
     if canaries:
@@ -198,15 +183,15 @@ def show_screening(report: Mapping[str, Any]) -> None:
         parts += [f"caught only by shadowed checks: {', '.join(canaries['shadowed'])}"] if canaries["shadowed"] else []
         alarms = canaries["false_alarms"]
         parts += [f"[red]false alarms: {', '.join(alarms)}[/red]"] if alarms else [f"{canaries['innocent']} passed"]
-        out.print(f"[bold]Canaries [/bold] {'; '.join(parts)}", soft_wrap=True)
+        say(f"[bold]Canaries [/bold] {'; '.join(parts)}")
     if report["shadow"]:
         wait = ", ".join(f"{count:,} of {visible(source)}" for source, count in report["would_wait"].items())
-        out.print(f"[bold]Shadow   [/bold] {', '.join(report['shadow'])}; if enforced, would wait: {wait or 'none'}")
+        say(f"[bold]Shadow   [/bold] {', '.join(report['shadow'])}; if enforced, would wait: {wait or 'none'}")
     for source, codes in report["muted"].items():
-        out.print(f"[bold]Muted    [/bold] {visible(source)}: {visible(', '.join(codes))}")
+        say(f"[bold]Muted    [/bold] {visible(source)}: {visible(', '.join(codes))}")
     for source, threshold in report["thresholds"].items():
         text = f"severity {threshold['severity']}, risk {threshold['risk']}"
-        out.print(f"[bold]Threshold[/bold] {visible(source)}: {text}")
+        say(f"[bold]Threshold[/bold] {visible(source)}: {text}")
 
 
 def _changed_checks(now: Policy, chosen: Policy) -> list[str]:
@@ -236,13 +221,13 @@ def _show_forecasts(forecasts: Sequence[Forecast], policy: Policy) -> None:
         for forecast in forecasts
     ]
     title = f"Quarantined or rejected by the policy {visible(policy.name)}"
-    out.print(console.table(title, columns, rows, right=columns[2:]))
+    print_table(title, columns, rows, right=columns[2:])
     for forecast in forecasts:
         if policy.shadow:
             share = _percent(forecast.stopped_without_shadow)
-            out.print(f"{visible(forecast.source)}: {share} if every check were enforced")
+            say(f"{visible(forecast.source)}: {share} if every check were enforced")
         if forecast.unseen:
-            out.print(
+            say(
                 f"{visible(forecast.source)}: {forecast.unseen:,} would pass without the slow checks; "
                 "run [bold]guard rescreen --dry-run[/bold]"
             )
@@ -262,7 +247,7 @@ def _show_forecasts(forecasts: Sequence[Forecast], policy: Policy) -> None:
         if alarm.stopped.count or alarm.released or alarm.rejected
     ]
     names = ("source", "check or code", "found", "stopped", "95 %", "alone", "released", "rejected")
-    out.print(console.table("By check and code, in documents", names, alarms, right=names[2:]))
+    print_table("By check and code, in documents", names, alarms, right=names[2:])
 
 
 def _show_proposals(forecasts: Sequence[Forecast], target: float) -> None:
@@ -270,26 +255,26 @@ def _show_proposals(forecasts: Sequence[Forecast], target: float) -> None:
     for forecast in forecasts:
         proposed = forecast.proposal.threshold
         if proposed is None:
-            out.print(f"No threshold for {visible(forecast.source)}: {forecast.proposal.reason}")
+            say(f"No threshold for {visible(forecast.source)}: {forecast.proposal.reason}")
         else:
             threshold = f"{{severity: {proposed.severity.value}, risk: {proposed.risk}}}"
             lines.append(f"  {forecast.source}: {threshold}  # {forecast.proposal.reason}")
     if lines:
-        out.print(f"For at most {target:.2%} false alarms (95 % confidence), add to policy.yaml:")
-        out.print(visible("\n".join(["sources:", *lines]), lines=True), soft_wrap=True)
+        say(f"For at most {target:.2%} false alarms (95 % confidence), add to policy.yaml:")
+        say(visible("\n".join(["sources:", *lines]), lines=True))
 
 
 def _show_difference(result: RescreenResult) -> None:
     recorded = "; dry run, nothing was recorded" if result["dry_run"] else ""
-    out.print(f"[bold]{result['examined']:,} judged again, {len(result['moved']):,} changed{recorded}[/bold]")
+    say(f"[bold]{result['examined']:,} judged again, {len(result['moved']):,} changed{recorded}[/bold]")
     verdicts: list[Any] = [(name, f"{count:,}") for name, count in result["verdicts"].items()]
-    out.print(console.table("Verdicts", ("verdict", "documents"), verdicts, right=("documents",)))
+    print_table("Verdicts", ("verdict", "documents"), verdicts, right=("documents",))
     counts = ("before", "after", "gained", "lost")
     checks = [
         (visible(name), f"{change['before']:,}", f"{change['after']:,}", f"{change['gained']:,}", f"{change['lost']:,}")
         for name, change in result["checks"].items()
     ]
-    out.print(console.table("Documents with findings", ("check", *counts), checks, right=counts))
+    print_table("Documents with findings", ("check", *counts), checks, right=counts)
     moved = [
         (
             document["version_id"][:8],
@@ -306,13 +291,13 @@ def _show_difference(result: RescreenResult) -> None:
     ]
     columns = ("item", "source", "document", "verdict", "risk", "findings", "decision")
     if moved:
-        out.print(console.table("Changed verdicts", columns, moved))
+        print_table("Changed verdicts", columns, moved)
     if len(result["moved"]) > DOCUMENTS_SHOWN:
-        out.print(f"The first {DOCUMENTS_SHOWN}; --json shows all")
+        say(f"The first {DOCUMENTS_SHOWN}; --json shows all")
     if result["passed_over"]:
-        out.print(f"{result['passed_over']:,} were judged by another run meanwhile; run the command again")
+        say(f"{result['passed_over']:,} were judged by another run meanwhile; run the command again")
     if not result["dry_run"]:
-        out.print(
+        say(
             f"{plural(result['published'], 'chunk')} published, {result['retired']:,} retired; "
             f"manifest sha256:{result['manifest_sha256'][:16]}…"
         )

@@ -13,7 +13,7 @@ import typer
 
 from corpus_guard import errors
 from corpus_guard.cli import console
-from corpus_guard.cli.console import SEVERITY_STYLE, err, format_time, out, styled, visible
+from corpus_guard.cli.console import SEVERITY_STYLE, format_time, print_table, say, say_aside, styled, visible
 from corpus_guard.cli.options import Json, PermanentReason, Reviewer, why_unreadable
 from corpus_guard.deployment import Deployment, new_run_id
 from corpus_guard.domain import TrustLevel, plural
@@ -79,11 +79,9 @@ def list_(as_json: Json = False) -> None:
         )
         for source in sources
     ]
-    out.print(
-        console.table("Sources", ("source", "what", *numbers, "last seen (UTC)", "last run (UTC)"), rows, right=numbers)
-    )
+    print_table("Sources", ("source", "what", *numbers, "last seen (UTC)", "last run (UTC)"), rows, right=numbers)
     places = [(visible(source["name"]), visible(source["owner"]), visible(source["url"])) for source in sources]
-    out.print(console.table("Locations", ("source", "owner", "url"), places))
+    print_table("Locations", ("source", "owner", "url"), places)
     show_undeclared(undeclared)
 
 
@@ -91,10 +89,9 @@ def show_undeclared(served: Mapping[str, int]) -> None:
     """Print a line for each source that is no longer in sources.yaml and still served."""
     for name, count in served.items():
         shown = visible(name)
-        out.print(
+        say(
             f"[bold yellow]{shown}[/bold yellow] is not in sources.yaml, and {plural(count, 'document')} of it "
-            f"{'is' if count == 1 else 'are'} still served. Declare it again, or stop serving them: guard source retire {shown}",
-            soft_wrap=True,
+            f"{'is' if count == 1 else 'are'} still served. Declare it again, or stop serving them: guard source retire {shown}"
         )
 
 
@@ -183,8 +180,8 @@ def add(
     if as_json:
         console.print_json({"added": source.name, "file": str(path), "checked": result.as_dict() if result else None})
         return
-    out.print(f"{visible(source.name)} is declared in {visible(str(path))}", soft_wrap=True)
-    out.print(f"Pull it now: [bold]guard refresh --source {visible(source.name)}[/bold]")
+    say(f"{visible(source.name)} is declared in {visible(str(path))}")
+    say(f"Pull it now: [bold]guard refresh --source {visible(source.name)}[/bold]")
 
 
 @app.command("retire")
@@ -214,19 +211,18 @@ def retire(
                 console.print_json({"source": name, "dry_run": True, "documents": rows})
                 return
             shown = [(visible(row["document"]), "yes" if row["served"] else "no") for row in rows[:DOCUMENTS_SHOWN]]
-            out.print(console.table(f"{plural(len(rows), 'document')} would be retired", ("document", "served"), shown))
+            print_table(f"{plural(len(rows), 'document')} would be retired", ("document", "served"), shown)
             if len(rows) > DOCUMENTS_SHOWN:
-                out.print(f"… and {len(rows) - DOCUMENTS_SHOWN:,} more; --json shows all")
-            out.print('Nothing was changed. To execute, repeat with [bold]--yes --reason "…"[/bold]')
+                say(f"… and {len(rows) - DOCUMENTS_SHOWN:,} more; --json shows all")
+            say('Nothing was changed. To execute, repeat with [bold]--yes --reason "…"[/bold]')
             return
         result = deployment.retire_source(name, new_run_id("retire"), by=by, reason=reason)
     if as_json:
         console.print_json({"dry_run": False, **result})
         return
-    out.print(
+    say(
         f"{plural(result['documents'], 'document')} of {visible(name)} retired, {plural(result['chunks'], 'chunk')} removed. "
-        "To serve them again, declare the source and run guard refresh",
-        soft_wrap=True,
+        "To serve them again, declare the source and run guard refresh"
     )
 
 
@@ -287,32 +283,29 @@ def _preview(deployment: Deployment, source: Source, limit: int, as_json: bool) 
         if as_json:
             console.print_json({"source": source.name, "listed": None, "problem": str(error)})
         else:
-            err.print(f"[bold red]The source cannot be listed:[/bold red] {visible(str(error))}", soft_wrap=True)
+            say_aside(f"[bold red]The source cannot be listed:[/bold red] {visible(str(error))}")
         raise typer.Exit(1) from error
 
 
 def _show(result: Preview) -> None:
     looked = "all" if result.looked_at == result.listed else f"{result.looked_at:,}"
     without = f", {result.unsized:,} of unknown size" if result.unsized else ""
-    out.print(
+    say(
         f"[bold]{visible(result.source)}[/bold] ({result.trust}, {visible(result.owner)}): {plural(result.listed, 'document')}, "
-        f"{_bytes(result.bytes)}{without}; screened: {looked}",
-        soft_wrap=True,
+        f"{_bytes(result.bytes)}{without}; screened: {looked}"
     )
     _counts("Sizes", result.sizes)
     _counts("Skipped: no documents of this source", result.skipped, "entries")
     if result.unchanged:
-        out.print(f"{result.unchanged:,} unchanged; not judged again")
-    out.print(
-        console.table(
-            "Expected verdicts",
-            ("verdict", "documents", "with shadowed checks"),
-            [
-                (styled(name), f"{result.verdicts[name]:,}", f"{result.if_enforced[name]:,}")
-                for name in ("accept", "quarantine", "reject")
-            ],
-            right=("documents", "with shadowed checks"),
-        )
+        say(f"{result.unchanged:,} unchanged; not judged again")
+    print_table(
+        "Expected verdicts",
+        ("verdict", "documents", "with shadowed checks"),
+        [
+            (styled(name), f"{result.verdicts[name]:,}", f"{result.if_enforced[name]:,}")
+            for name in ("accept", "quarantine", "reject")
+        ],
+        right=("documents", "with shadowed checks"),
     )
     _counts("Types", result.types)
     _counts("Fetch failures", result.failed)
@@ -330,20 +323,20 @@ def _show(result: Preview) -> None:
         for document in result.riskiest
     ]
     if rows:
-        out.print(console.table("Highest risk", ("document", "verdict", "risk", "findings"), rows, right=("risk",)))
+        print_table("Highest risk", ("document", "verdict", "risk", "findings"), rows, right=("risk",))
     about = "" if result.looked_at == result.listed else f", about {result.chunks_in_all:,} in all"
-    out.print(f"{plural(result.chunks, 'chunk')}{about}. Nothing was recorded, stored or served.")
+    say(f"{plural(result.chunks, 'chunk')}{about}. Nothing was recorded, stored or served.")
     if not result.history:
-        out.print("No ledger exists yet: documents were compared only with each other.")
+        say("No ledger exists yet: documents were compared only with each other.")
     elif not result.served:
-        out.print("No vector store answers: documents were not compared with served texts.")
+        say("No vector store answers: documents were not compared with served texts.")
 
 
 def _counts(title: str, counts: Mapping[str, int], unit: str = "documents") -> None:
     if counts:
         pairs = counts.most_common() if isinstance(counts, Counter) else counts.items()
         rows = [(visible(name), f"{count:,}") for name, count in pairs]
-        out.print(console.table(title, ("", unit), rows, right=(unit,)))
+        print_table(title, ("", unit), rows, right=(unit,))
 
 
 def _bytes(count: int) -> str:

@@ -13,7 +13,7 @@ from typer.core import TyperGroup
 from corpus_guard import errors
 from corpus_guard.cli import console
 from corpus_guard.cli.ask_again import newest_traces
-from corpus_guard.cli.console import err, format_time, out, styled, visible
+from corpus_guard.cli.console import format_time, print_table, say, say_aside, styled, visible
 from corpus_guard.cli.options import (
     CorrectAnswer,
     Json,
@@ -243,18 +243,15 @@ def withdraw(
     _show_proposals(proposals, chosen)
     done = "stay in service; refused" if refuse else "withdrawn and blocked"
     would = "would be refused." if refuse else "would be withdrawn."
-    out.print(
+    say(
         f"{plural(len(planned.versions), 'version')} of {plural(planned.documents, 'document')} ({plural(planned.chunks, 'chunk')}) "
-        + (f"{done}; withdrawal {planned.withdrawal_id}" if yes else would),
-        soft_wrap=True,
+        + (f"{done}; withdrawal {planned.withdrawal_id}" if yes else would)
     )
     _say_unvouched(planned.unvouched)
     if not yes:
-        out.print('Nothing was changed. To execute, repeat with [bold]--yes --reason "…"[/bold]')
+        say('Nothing was changed. To execute, repeat with [bold]--yes --reason "…"[/bold]')
     elif versions and not refuse:
-        out.print(
-            f'To take it back: [bold]guard trace restore {trace_id[:8]} --reason "…" --yes[/bold]', soft_wrap=True
-        )
+        say(f'To take it back: [bold]guard trace restore {trace_id[:8]} --reason "…" --yes[/bold]')
     _say_still_wrong(result)
 
 
@@ -311,11 +308,11 @@ def restore(
         return
     _show_withdrawn(withdrawn, chosen)
     if not yes:
-        out.print('Nothing was changed. To execute, repeat with [bold]--yes --reason "…"[/bold]')
+        say('Nothing was changed. To execute, repeat with [bold]--yes --reason "…"[/bold]')
         return
-    out.print(f"{plural(result['restored'], 'document')} restored ({plural(result['published'], 'chunk')} published).")
+    say(f"{plural(result['restored'], 'document')} restored ({plural(result['published'], 'chunk')} published).")
     if waiting:
-        out.print(
+        say(
             f"{plural(waiting, 'document')}: recorded. A second reviewer must also restore {'it' if waiting == 1 else 'them'}."
         )
     _say_still_wrong(result)
@@ -373,14 +370,13 @@ def _show_proposals(proposals: Sequence[WithdrawalProposal], chosen: Sequence[Wi
         for document in proposal.documents
     ]
     columns = ("chosen", "score", "trust", "document", "served since (UTC)", "retrieved")
-    out.print(console.table("Accused documents", columns, rows, right=("score", "retrieved")))
+    print_table("Accused documents", columns, rows, right=("score", "retrieved"))
     for proposal in proposals[:TEXTS_SHOWN]:
-        out.print(
-            f"[bold]Why[/bold] {visible(proposal.documents[0].uri)}: {visible(proposal.explanation[:EXPLANATION_LENGTH])}",
-            soft_wrap=True,
+        say(
+            f"[bold]Why[/bold] {visible(proposal.documents[0].uri)}: {visible(proposal.explanation[:EXPLANATION_LENGTH])}"
         )
     if proposals and not any(proposal.reproduced for proposal in proposals):
-        err.print(NOT_REPRODUCED, soft_wrap=True)
+        say_aside(NOT_REPRODUCED)
 
 
 def _show_withdrawn(withdrawn: Sequence[WithdrawnDocument], chosen: Sequence[WithdrawnDocument]) -> None:
@@ -397,15 +393,15 @@ def _show_withdrawn(withdrawn: Sequence[WithdrawnDocument], chosen: Sequence[Wit
         for each in withdrawn
     ]
     columns = ("chosen", "state", "trust", "document", "withdrawn (UTC)", "by", "version")
-    out.print(console.table("Withdrawn documents", columns, rows))
+    print_table("Withdrawn documents", columns, rows)
     for each in withdrawn:
         if each.problem:
-            out.print(f"{visible(each.uri)}: {each.problem}", soft_wrap=True)
+            say(f"{visible(each.uri)}: {each.problem}")
 
 
 def _say_still_wrong(result: Mapping[str, Any]) -> None:
     if any(result.get("still_wrong", {}).values()):
-        err.print(
+        say_aside(
             "[yellow]still wrong[/yellow]: the RAG model still gives the reported answer; check what it retrieves now"
         )
 
@@ -501,35 +497,33 @@ def _parse_moment(text: str | None) -> datetime | None:
 
 def _show(trace: Trace, sentences: Mapping[str, str], correct: str | None = None) -> None:
     if trace.reproduced is False:
-        out.print(NOT_REPRODUCED, soft_wrap=True)
+        say(NOT_REPRODUCED)
     outcome = str(trace.outcome or "unfinished")
     title = f"{plural(len(trace.judged), 'text')} judged, rounds: {trace.iterations:,}"
     rows = [_row(text) for text in trace.judged[:TEXTS_SHOWN]]
-    out.print(console.table(title, ("label", "score", "round", "document"), rows, right=("score", "round")))
+    print_table(title, ("label", "score", "round", "document"), rows, right=("score", "round"))
     if len(trace.judged) > TEXTS_SHOWN:
-        out.print(f"{len(trace.judged) - TEXTS_SHOWN:,} more; --json shows all")
+        say(f"{len(trace.judged) - TEXTS_SHOWN:,} more; --json shows all")
     named = (
         [text for text in trace.judged if text.label.value == "undecided"] if outcome == "undecided" else trace.accused
     )
     for text in named[:TEXTS_SHOWN]:
-        out.print(
-            f"[bold]Why[/bold] {visible(text.uri)}: {visible(text.explanation[:EXPLANATION_LENGTH])}", soft_wrap=True
-        )
+        say(f"[bold]Why[/bold] {visible(text.uri)}: {visible(text.explanation[:EXPLANATION_LENGTH])}")
         _show_carrier(text, sentences)
     meaning = OUTCOME_MEANINGS[outcome]
     if trace.reproduced is False and outcome == "traced":
         meaning = "the judge finds that these texts state the reported claim"
     sure = "" if trace.probability is None else f"; probability of an attack {trace.probability:.2f}"
-    out.print(f"[bold]Outcome[/bold] {styled(outcome, OUTCOME_STYLES)}: {meaning}{sure}", soft_wrap=True)
+    say(f"[bold]Outcome[/bold] {styled(outcome, OUTCOME_STYLES)}: {meaning}{sure}")
     if trace.missing:
-        out.print(f"{plural(trace.missing, 'chunk')} of that time could not be judged: erased.")
+        say(f"{plural(trace.missing, 'chunk')} of that time could not be judged: erased.")
     if trace.failure:
-        err.print(f"[red]failed[/red] {visible(trace.failure)}", soft_wrap=True)
+        say_aside(f"[red]failed[/red] {visible(trace.failure)}")
     for name, answer in (("Before", trace.answer_before), ("After", trace.answer_after), ("Right", correct)):
         if answer is not None:
-            out.print(f"[bold]{name:7}[/bold] {visible(answer[:ANSWER_LENGTH])}", soft_wrap=True)
+            say(f"[bold]{name:7}[/bold] {visible(answer[:ANSWER_LENGTH])}")
     if trace.activations and trace.outcome is not None:
-        out.print(_activation_line(trace.activations), soft_wrap=True)
+        say(_activation_line(trace.activations))
     _say_next(trace)
 
 
@@ -543,7 +537,7 @@ def _show_carrier(text: JudgedTextRow, sentences: Mapping[str, str]) -> None:
     effect = "" if text.carrier.changes_answer is None else "; without it, the model still gives the reported answer"
     if text.carrier.changes_answer:
         effect = "; without it, the model no longer gives the reported answer"
-    out.print(f"  [bold]Sentence[/bold] {quotation}{effect}", soft_wrap=True)
+    say(f"  [bold]Sentence[/bold] {quotation}{effect}")
 
 
 def _activation_line(testimony: TestimonyRecord) -> str:
@@ -569,9 +563,9 @@ def _show_now(trace: Trace, now: dict[str, list[dict[str, Any]]]) -> None:
     ]
     if rows:
         columns = ("accused text", "found in", "found by", "confidence", "chunk")
-        out.print(console.table("Today's corpus", columns, rows, right=("confidence",)))
+        print_table("Today's corpus", columns, rows, right=("confidence",))
     elif now:
-        out.print("No accused text is in today's corpus, in any form.")
+        say("No accused text is in today's corpus, in any form.")
 
 
 def _row(text: JudgedTextRow) -> tuple[str, ...]:
@@ -588,24 +582,21 @@ def _say_next(trace: Trace) -> None:
     if trace.outcome != "traced":
         return
     if trace.trace_id:
-        out.print(
-            f"To see what would be withdrawn: [bold]guard trace withdraw {trace.trace_id[:8]}[/bold]", soft_wrap=True
-        )
+        say(f"To see what would be withdrawn: [bold]guard trace withdraw {trace.trace_id[:8]}[/bold]")
     else:
-        out.print("Nothing was recorded. To withdraw these texts, repeat with [bold]--keep[/bold]")
+        say("Nothing was recorded. To withdraw these texts, repeat with [bold]--keep[/bold]")
     chunk = next((text.chunk_id for text in trace.accused if text.version_id), None)
     if chunk:
-        out.print(f'To erase: [bold]guard purge --chunk {visible(chunk)} … --reason "…"[/bold]', soft_wrap=True)
+        say(f'To erase: [bold]guard purge --chunk {visible(chunk)} … --reason "…"[/bold]')
     _say_unvouched([text.chunk_id for text in trace.accused if not text.version_id])
 
 
 def _say_unvouched(ids: Any) -> None:
     if ids:
         shown = ", ".join(visible(chunk_id) for chunk_id in list(ids)[:3])
-        err.print(
+        say_aside(
             f"[red]in no ledger[/red]: {len(ids):,} records were written or changed past the guard, such as {shown}; `guard verify`, then "
-            "`guard incident heal` removes them",
-            soft_wrap=True,
+            "`guard incident heal` removes them"
         )
 
 
@@ -624,7 +615,7 @@ def _show_list(traces: list[Trace]) -> None:
         for trace in traces
     ]
     columns = ("trace", "report", "started (UTC)", "outcome", "attack", "texts", "activations", "corpus of")
-    out.print(console.table("Traces", columns, rows, right=("attack",)))
+    print_table("Traces", columns, rows, right=("attack",))
 
 
 def _vote(trace: Trace) -> str:

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from corpus_guard.cli import console
-from corpus_guard.cli.console import out, print_json, visible
+from corpus_guard.cli.console import print_json, say, visible
 from corpus_guard.cli.options import (
     READER_RUNS,
     Attacks,
@@ -76,8 +76,8 @@ def score(
         print_json({"file": str(to), "digest": model.digest, **model.model_dump(mode="json")})
         return
     for feature, slope in model.slopes.items():
-        out.print(f"{feature:<22} {slope:+.2f}")
-    out.print(f"Written to {visible(str(to))}; to use it, replace screening/learned/{name}.yaml", soft_wrap=True)
+        say(f"{feature:<22} {slope:+.2f}")
+    say(f"Written to {visible(str(to))}; to use it, replace screening/learned/{name}.yaml")
 
 
 @app.command("judge", cls=ManyFiles)
@@ -131,7 +131,7 @@ def judge(
     if as_json:
         print_json({"file": str(to), "digest": learned.digest, "version": learned.version, "trained_on": description})
         return
-    out.print(f"Trained on {visible(description)}; written to {visible(str(to))}", soft_wrap=True)
+    say(f"Trained on {visible(description)}; written to {visible(str(to))}")
 
 
 @app.command("orders", cls=ManyFiles)
@@ -193,14 +193,14 @@ def orders(
         )
         return
     read = (trained.english if english else trained.reader).sheet if previous else sheet
-    out.print(f"Trained on {read['orders']:,} orders and {read['honest']:,} honest sentences")
+    say(f"Trained on {read['orders']:,} orders and {read['honest']:,} honest sentences")
     if not previous:
         left_out = sheet["left_out"]
-        out.print(
+        say(
             f"A quarter of the families left out: {left_out['caught']:,} of {left_out['orders']:,} orders caught, "
             f"{left_out['alarms']:,} of {left_out['honest']:,} look-alikes alarmed"
         )
-    out.print(f"Written to {visible(str(to))}; to use them, copy them to screening/learned", soft_wrap=True)
+    say(f"Written to {visible(str(to))}; to use them, copy them to screening/learned")
 
 
 @app.command("contradictions", cls=ManyFiles)
@@ -319,10 +319,10 @@ def contradictions(
     if as_json:
         print_json({"file": str(to), **weights.sheet})
         return
-    out.print(
+    say(
         f"Trained on {weights.sheet['pairs']:,} pairs of {weights.sheet['pages']:,} pages and {weights.sheet['honest']:,} honest ones"
     )
-    out.print(f"Written to {visible(str(to))}; to use it, replace screening/learned/{kind.file.name}", soft_wrap=True)
+    say(f"Written to {visible(str(to))}; to use it, replace screening/learned/{kind.file.name}")
 
 
 @app.command("words")
@@ -353,9 +353,8 @@ def words(
     if as_json:
         print_json({"file": str(to), "words": len(counted), "programs": programs})
         return
-    out.print(
-        f"{len(counted):,} words written to {visible(str(to))}; to use them, replace screening/learned/{TECHNICAL_WORDS_FILE.name}",
-        soft_wrap=True,
+    say(
+        f"{len(counted):,} words written to {visible(str(to))}; to use them, replace screening/learned/{TECHNICAL_WORDS_FILE.name}"
     )
 
 

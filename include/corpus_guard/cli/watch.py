@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from corpus_guard.cli import console
-from corpus_guard.cli.console import format_time, out, visible
+from corpus_guard.cli.console import format_time, print_table, say, visible
 from corpus_guard.cli.options import Json, MaxRows
 from corpus_guard.cli.report import parse_moment
 from corpus_guard.deployment import Deployment, new_run_id
@@ -56,12 +56,12 @@ def watch(
         for alert in alerts
     ]
     if rows:
-        out.print(console.table("Alerts", ("until (UTC)", "detector", "document", "what was seen"), rows))
+        print_table("Alerts", ("until (UTC)", "detector", "document", "what was seen"), rows)
     else:
-        out.print("No alerts." if result else "No alerts yet. Look now: [bold]guard watch --run[/bold]")
+        say("No alerts." if result else "No alerts yet. Look now: [bold]guard watch --run[/bold]")
     if result:
-        out.print(f"Looked at {plural(result.retrievals, 'retrieval')} of {plural(result.questions, 'question')}.")
+        say(f"Looked at {plural(result.retrievals, 'retrieval')} of {plural(result.questions, 'question')}.")
         for limit_of_watch in result.limits:
-            out.print(f"[yellow]limit[/yellow]: {limit_of_watch}", soft_wrap=True)
+            say(f"[yellow]limit[/yellow]: {limit_of_watch}")
     if new:
         raise typer.Exit(1)

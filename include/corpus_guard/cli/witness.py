@@ -12,7 +12,7 @@ import typer
 
 from corpus_guard import errors
 from corpus_guard.cli import console
-from corpus_guard.cli.console import format_time, out, visible
+from corpus_guard.cli.console import format_time, print_table, say, say_aside, visible
 from corpus_guard.cli.options import Json
 from corpus_guard.domain import plural
 
@@ -46,16 +46,13 @@ def init(
     if as_json:
         console.print_json({"vkey": vkey, "home": str(home)})
         return
-    out.print(f"Witness created in {visible(str(home))}. Public key:\n\n{visible(vkey)}\n", soft_wrap=True)
-    out.print("Set where the guard runs:\n")
-    out.print(f"CORPUS_GUARD_WITNESS_URL=http://127.0.0.1:{PORT}", soft_wrap=True)
-    out.print(f"CORPUS_GUARD_WITNESS_KEY={visible(vkey)}\n", soft_wrap=True)
-    out.print("Then run on this machine:\n")
-    out.print(
-        f"guard witness trust --home {visible(str(home))} $(cat log.pub)   # from the guard's keys folder",
-        soft_wrap=True,
-    )
-    out.print(f"guard witness run --home {visible(str(home))}", soft_wrap=True)
+    say(f"Witness created in {visible(str(home))}. Public key:\n\n{visible(vkey)}\n")
+    say("Set where the guard runs:\n")
+    say(f"CORPUS_GUARD_WITNESS_URL=http://127.0.0.1:{PORT}")
+    say(f"CORPUS_GUARD_WITNESS_KEY={visible(vkey)}\n")
+    say("Then run on this machine:\n")
+    say(f"guard witness trust --home {visible(str(home))} $(cat log.pub)   # from the guard's keys folder")
+    say(f"guard witness run --home {visible(str(home))}")
 
 
 @app.command("trust")
@@ -81,7 +78,7 @@ def trust(
     if as_json:
         console.print_json({"origin": origin, "vkeys": witness.store.trusted_keys()[origin]})
         return
-    out.print(f"Heads of {visible(origin)} are cosigned if one of {plural(len(set(vkeys)), 'key')} signed them.")
+    say(f"Heads of {visible(origin)} are cosigned if one of {plural(len(set(vkeys)), 'key')} signed them.")
 
 
 @app.command("run")
@@ -103,7 +100,7 @@ def run(
 
     witness = Witness(home)
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
-    console.err.print(f"Witness {visible(witness.verifier.name)} at http://{visible(host)}:{port}", soft_wrap=True)
+    say_aside(f"Witness {visible(witness.verifier.name)} at http://{visible(host)}:{port}")
     serve(witness, host, port)
 
 
@@ -120,23 +117,23 @@ def show(home: Home, as_json: Json = False) -> None:
     if as_json:
         console.print_json({"vkey": witness.verifier.encode(), "logs": logs, "heads": heads, "refusals": refusals})
         return
-    out.print(visible(witness.verifier.encode()), soft_wrap=True)
+    say(visible(witness.verifier.encode()))
     rows = [
         (visible(row["origin"]), f"{row['size']:,}", row["root"][:16] + "…", _when(row["cosigned_at"])) for row in heads
     ]
     if rows:
-        out.print(console.table("Cosigned last", ("log", "size", "root", "when"), rows, right=("size",)))
+        print_table("Cosigned last", ("log", "size", "root", "when"), rows, right=("size",))
     for origin in sorted(set(logs) - {row["origin"] for row in heads}):
-        out.print(f"{visible(origin)}: nothing yet")
+        say(f"{visible(origin)}: nothing yet")
     if not refusals:
-        out.print("Nothing was refused.")
+        say("Nothing was refused.")
         return
     rows = [
         (visible(row["origin"]), f"{row['size']:,}", _when(row["refused_at"]), visible(row["reason"]))
         for row in refusals
     ]
-    out.print(console.table("Refused", ("log", "size", "when", "why"), rows, right=("size",)))
-    out.print("To see both notes of each refusal: [bold]guard witness show --json[/bold]")
+    print_table("Refused", ("log", "size", "when", "why"), rows, right=("size",))
+    say("To see both notes of each refusal: [bold]guard witness show --json[/bold]")
 
 
 def _when(seconds: int) -> str:

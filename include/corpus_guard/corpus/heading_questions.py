@@ -113,8 +113,6 @@ def load_heading_questions(ledger: Ledger, storage: Storage, arriving: Iterable[
     """Return the questions of the trusted documents that are served or arrive, the first of each document first.
 
     Args:
-        ledger: knows what is served.
-        storage: holds the texts, and the questions made before.
         arriving: trusted versions that a run brings; they count instead of the served ones.
     """
     by_document = _served(ledger) | {version.doc_id: version for version in sorted(arriving)}

@@ -18,8 +18,6 @@ def open_store(settings: Settings, ledger: Callable[[], Ledger], closing: ExitSt
     """Return the store of a deployment; it connects on first use.
 
     Args:
-        settings: of the deployment.
-        ledger: returns the deployment's ledger.
         closing: ends connections, and the Chroma server that had to be started.
     """
     if settings.store == "pgvector":

@@ -50,10 +50,7 @@ def drain(ledger: Ledger, storage: Storage, store: Store, run_id: str) -> Draine
     """Make Chroma hold what the ledger says, whichever run asked for it.
 
     Args:
-        ledger: holds the outbox.
-        storage: holds texts and vectors.
         store: the collections; connected only when there is work.
-        run_id: the run that works, for the event log.
 
     Raises:
         StoreUnavailable: the vector store does not answer; what was done is marked, running again does the rest.

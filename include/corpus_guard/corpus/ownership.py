@@ -50,7 +50,6 @@ def require_own(
     """Check that a collection belongs to the deployment of `ledger`.
 
     Args:
-        collection: name.
         owner: id of the deployment that the collection names; None: it names none.
         read_held: returns those of the given chunks that the collection holds; None where it is empty.
         address: of the server, for the message.

@@ -25,10 +25,18 @@ from typing import Final
 import sqlalchemy as sa
 
 from corpus_guard.corpus.outbox import retire_replaced
-from corpus_guard.domain import Chunk, Finding, Judgement, TrustLevel, Version, sha256_text
+from corpus_guard.domain import Chunk, Finding, Judgement, TrustLevel, Version, first_of_each, sha256_text
 from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
-from corpus_guard.ledger.queries import Row, finding_from_row, insert_missing, select_in_batches, upsert
+from corpus_guard.ledger.queries import (
+    Row,
+    finding_from_row,
+    insert_missing,
+    rows_by_id,
+    select_in_batches,
+    upsert,
+    values_by_id,
+)
 from corpus_guard.ledger.states import (
     LIVE_STATES,
     SERVABLE_STATES,
@@ -84,11 +92,7 @@ def record(
     """Write a shard's verdicts and the changes they require in the collections.
 
     Args:
-        connection: of a `Ledger.write`.
-        run_id: the run that judged.
         batch: storage name of the Parquet file with the versions' texts.
-        judged: versions and their judgements.
-        collection: returns the name of a trust level's collection.
         vectors: storage name of the Parquet file with the vectors of the accepted; "" where there are none.
         model: identity of the embedder; "" where there are no vectors.
     """
@@ -120,21 +124,17 @@ def rejudge(
     asked for; one that may no longer be served is retired.
 
     Args:
-        connection: of a `Ledger.write`.
-        run_id: the run that judged again.
         batch: storage name of the Parquet file with the versions' texts.
-        judged: versions and their new judgements.
         as_of: version id → time of its last judgement, as read before; a version that was judged since is
             passed over.
-        collection: returns the name of a trust level's collection.
         vectors: storage name of the Parquet file with the vectors of versions that were not served and may be
             now.
-        model: identity of the embedder; "" where there are no vectors.
 
     Returns:
         Version id → its state now. Versions that were passed over are missing.
     """
-    before = _judged_before(connection, [version.version_id for version, _ in judged])
+    statement = sa.select(*versions.c["version_id", "state", "judged_at"])
+    before = rows_by_id(connection, statement, (version.version_id for version, _ in judged))
     judged = [pair for pair in judged if before[pair[0].version_id].judged_at == as_of[pair[0].version_id]]
     states = _states(connection, judged)
     _write_versions(connection, run_id, batch, judged, states, event="rejudged")
@@ -180,8 +180,6 @@ def request_publication(
             "state": PublicationState.PENDING,
             "vectors": vectors,
             "model": model,
-            "vector_sha256": None,
-            "metadata_sha256": None,
             "changed_at": when,
             "run_id": run_id,
         }
@@ -204,10 +202,7 @@ def request_publication(
 
 def _distinct(chunks: Iterable[Chunk]) -> list[Chunk]:
     """Return the first chunk of each text: a document that repeats itself answers nothing twice."""
-    first: dict[str, Chunk] = {}
-    for chunk in chunks:
-        first.setdefault(chunk.text, chunk)
-    return list(first.values())
+    return list(first_of_each(chunks, lambda chunk: chunk.text).values())
 
 
 def retire(connection: sa.Connection, run_id: str, doc_ids: Iterable[str], reason: str) -> None:
@@ -257,18 +252,13 @@ def _move_targets(connection: sa.Connection, served: Sequence[Version]) -> None:
 
 def _targets(connection: sa.Connection, served: Sequence[Version]) -> list[Version]:
     """Return the versions that are their documents' targets."""
-    statement = sa.select(
-        documents.c.doc_id, documents.c.target_version, documents.c.target_fetched_at, documents.c.trust
-    )
-    doc_ids = [version.doc_id for version in served]
-    targets = {
-        row.doc_id: (row.target_version, row.target_fetched_at, row.trust)
-        for row in select_in_batches(connection, statement, documents.c.doc_id, doc_ids)
-    }
+    statement = sa.select(*documents.c["doc_id", "target_version", "target_fetched_at", "trust"])
+    targets = rows_by_id(connection, statement, (version.doc_id for version in served))
     return [
         version
         for version in served
-        if targets[version.doc_id] == (version.version_id, version.stamp.fetched_at, version.stamp.trust.value)
+        if tuple(targets[version.doc_id])
+        == (version.doc_id, version.version_id, version.stamp.fetched_at, version.stamp.trust.value)
     ]
 
 
@@ -303,10 +293,7 @@ def stop_serving(
     """Stop serving refused versions, and what lies in the collection of a former trust level of their source.
 
     Args:
-        connection: of a `Ledger.write`.
-        run_id: the run that refuses them.
         refused: (document id, version id).
-        collection: returns the name of a trust level's collection.
     """
     when = now()
     # Of most refused documents nothing was ever served, and each of the others takes four statements.
@@ -314,8 +301,7 @@ def stop_serving(
     affected = sa.select(documents.c.doc_id, documents.c.trust).where(
         sa.or_(published, documents.c.target_version.is_not(None))
     )
-    doc_ids = [doc_id for doc_id, _ in refused]
-    levels = {row.doc_id: row.trust for row in select_in_batches(connection, affected, documents.c.doc_id, doc_ids)}
+    levels = values_by_id(connection, affected, (doc_id for doc_id, _ in refused))
     for doc_id, version_id in refused:
         if doc_id not in levels:
             continue
@@ -343,12 +329,6 @@ def stop_serving(
             .where(document, sa.not_(target_is_live))
             .values(target_version=None, target_fetched_at=None)
         )
-
-
-def _judged_before(connection: sa.Connection, version_ids: Sequence[str]) -> dict[str, Row]:
-    statement = sa.select(versions.c.version_id, versions.c.state, versions.c.judged_at)
-    rows = select_in_batches(connection, statement, versions.c.version_id, version_ids)
-    return {row.version_id: row for row in rows}
 
 
 def _states(connection: sa.Connection, judged: Judged) -> dict[str, VersionState]:
@@ -387,11 +367,7 @@ def _write_documents(connection: sa.Connection, judged: Judged) -> None:
             "latest_version": version.version_id,
             "latest_content_sha256": version.stamp.content_sha256,
             "latest_fetched_at": version.stamp.fetched_at,
-            "target_version": None,
-            "target_fetched_at": None,
             "last_seen_at": now(),  # the stamp may be of an earlier run that was killed: then it would count as missing
-            "missing_since": None,
-            "retired_at": None,
         }
         for version, _ in judged
     ]
@@ -493,9 +469,8 @@ def _write_versions(
 
 def _waiting_before(connection: sa.Connection, version_ids: Sequence[str]) -> dict[str, Row]:
     """Return the versions that wait or waited; a new judgement keeps their time and their campaign."""
-    columns = ("version_id", "state", "risk", "waits_since", "reopened_at", "campaign")
-    statement = sa.select(*(versions.c[name] for name in columns)).where(versions.c.waits_since.is_not(None))
-    return {row.version_id: row for row in select_in_batches(connection, statement, versions.c.version_id, version_ids)}
+    columns = versions.c["version_id", "state", "risk", "waits_since", "reopened_at", "campaign"]
+    return rows_by_id(connection, sa.select(*columns).where(versions.c.waits_since.is_not(None)), version_ids)
 
 
 def _stays_reopened(before: Row | None, state: VersionState) -> bool:

@@ -27,7 +27,7 @@ from corpus_guard.batches.storage import parquet_bytes
 from corpus_guard.batches.tables import vectors_from_table, vectors_to_table
 from corpus_guard.corpus import heading_questions, retrieval_log
 from corpus_guard.corpus.heading_questions import TrustedVersion
-from corpus_guard.domain import digest, sha256_text
+from corpus_guard.domain import digest, first_of_each, sha256_text
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.states import QueryOrigin
 from corpus_guard.ledger.tables import queries
@@ -73,10 +73,6 @@ class QueryBank:
         not change loads no model.
 
         Args:
-            ledger: holds the questions, and knows the trusted documents.
-            storage: holds texts and vectors.
-            models: the embedder of the chunks.
-            max_questions: number of questions at most.
             arriving: trusted versions that a run brings.
         """
         statement = (
@@ -163,7 +159,4 @@ def _key(question: str) -> str:
 
 def _distinct(questions: Iterable[str]) -> list[str]:
     """Return questions that differ in more than case, spacing and closing punctuation."""
-    by_id: dict[str, str] = {}
-    for text in questions:
-        by_id.setdefault(retrieval_log.query_id(text), text)
-    return list(by_id.values())
+    return list(first_of_each(questions, retrieval_log.query_id).values())

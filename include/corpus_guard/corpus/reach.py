@@ -91,7 +91,6 @@ def write_reachable(
     """Write records, read them back by id, and repair the index until queries find them.
 
     Args:
-        collection: name of one of them.
         records: to be in the collection afterwards.
         model: identity of the embedder, without its number format.
         claim: called before another writer's record is deleted and written again.

@@ -22,16 +22,17 @@ import os
 import secrets
 import time
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import sqlalchemy as sa
 
-from corpus_guard.domain import digest, to_storable
+from corpus_guard.domain import digest, first_of_each, to_storable
 from corpus_guard.errors import SettingsError
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.event_log import append_event
@@ -78,11 +79,17 @@ class LoggedRetrieval:
     record_key: str | None = None  # at its origin; None: every writing is a retrieval of its own
 
 
+class _AskedQuestion(NamedTuple):
+    """A question that was asked or reported."""
+
+    key: str
+    text: str
+    at: datetime
+    sketch: str | None = None
+
+
 def question_key(folder: Path) -> bytes:
     """Return the key under which questions are hashed; it is made when first needed.
-
-    Args:
-        folder: of the deployment's keys.
 
     Raises:
         SettingsError: others can read it.
@@ -120,19 +127,15 @@ def query_id(text: str, key: bytes | None = None) -> str:
 
 
 def count_query(connection: sa.Connection, text: str, origin: str, at: datetime) -> str:
-    """Count a question, in the transaction of `connection`.
+    """Count a question, in the transaction of `connection`, and return its id.
 
     Args:
-        connection: of a `Ledger.write`.
         text: the question; its first 2,000 characters are stored.
         origin: ``log`` or ``report``.
         at: when it was asked or reported.
-
-    Returns:
-        Its id.
     """
     key = query_id(text)
-    _count_queries(connection, [key], [text], origin, [at], [None])
+    _count_queries(connection, origin, [_AskedQuestion(key, text, at)])
     return key
 
 
@@ -179,7 +182,6 @@ class RetrievalLog:
         """Record what became of a retrieval.
 
         Args:
-            retrieval_id: as `add` returned it.
             shown: ids of the chunks that a person saw or that the answer cites; the others were not. None: not known.
             answer: that was given; stored where questions are.
         """
@@ -199,10 +201,11 @@ class RetrievalLog:
         if not records:
             return []
         keys = [query_id(record.query, self._key) for record in records]
-        texts = ["" if self._key else record.query for record in records]
-        times = [record.at or now() for record in records]
-        sketches = [record.sketch for record in records]
-        _count_queries(connection, keys, texts, QueryOrigin.LOG, times, sketches)
+        questions = (
+            _AskedQuestion(key, "" if self._key else record.query, record.at or now(), record.sketch)
+            for key, record in zip(keys, records, strict=True)
+        )
+        _count_queries(connection, QueryOrigin.LOG, questions)
         served = [_distinct(record.served) for record in records]
         rows = [
             {
@@ -240,11 +243,7 @@ class RetrievalLog:
 
 
 def prune(ledger: Ledger, days: int, at: datetime | None = None) -> tuple[int, int]:
-    """Delete what is older than `days` days at `at` (default: now), and say so in the event log.
-
-    Returns:
-        Number of retrievals and number of questions that were deleted.
-    """
+    """Delete what is older than `days` days at `at` (default: now), log it, and return how many retrievals and questions went."""
     oldest = (at or now()) - timedelta(days=days)
     old = retrievals.c.at < oldest
     with ledger.write() as connection:
@@ -261,45 +260,22 @@ def prune(ledger: Ledger, days: int, at: datetime | None = None) -> tuple[int, i
     return deleted_retrievals, deleted_queries
 
 
-def _count_queries(
-    connection: sa.Connection,
-    keys: Sequence[str],
-    texts: Sequence[str],
-    origin: str,
-    times: Sequence[datetime],
-    sketches: Sequence[str | None],
-) -> None:
+def _count_queries(connection: sa.Connection, origin: str, questions: Iterable[_AskedQuestion]) -> None:
     """Count questions; equal ones are one row, with the text of the first."""
-    rows: dict[str, dict[str, Any]] = {}
-    for key, text, at, sketch in zip(keys, texts, times, sketches, strict=True):
-        row = rows.setdefault(
-            key,
-            {
-                "key": key,
-                "text": to_storable(text, MAX_QUERY_CHARS),
-                "added": 0,
-                "first": at,
-                "last": at,
-                "sketch": sketch,
-            },
-        )
-        row.update(
-            added=row["added"] + 1,
-            first=min(row["first"], at),
-            last=max(row["last"], at),
-            sketch=row["sketch"] or sketch,
-        )
-    ordered = [rows[key] for key in sorted(rows)]  # in one order, so that PostgreSQL's row locks cannot meet
+    by_key = defaultdict[str, list[_AskedQuestion]](list)
+    for question in questions:
+        by_key[question.key].append(question)
+    groups = sorted(by_key.items())  # in one order, so that PostgreSQL's row locks cannot meet
     new = [
         {
-            "query_id": row["key"],
-            "text": row["text"],
+            "query_id": key,
+            "text": to_storable(group[0].text, MAX_QUERY_CHARS),
             "origin": origin,
             "count": 0,
-            "first_seen_at": row["first"],
-            "last_seen_at": row["last"],
+            "first_seen_at": min(question.at for question in group),
+            "last_seen_at": max(question.at for question in group),
         }
-        for row in ordered
+        for key, group in groups
     ]
     # Counted in a second statement: when two people ask a new question at once, both count.
     insert_missing(connection, queries, new)
@@ -314,16 +290,21 @@ def _count_queries(
             sketch=sa.func.coalesce(queries.c.sketch, sa.bindparam("sketch", type_=sa.String)),
             **reported,
         ),
-        [{name: row[name] for name in ("key", "added", "last", "sketch")} for row in ordered],
+        [
+            {
+                "key": key,
+                "added": len(group),
+                "last": max(question.at for question in group),
+                "sketch": next((question.sketch for question in group if question.sketch), None),
+            }
+            for key, group in groups
+        ],
     )
 
 
 def _distinct(chunks: Sequence[LoggedChunk]) -> dict[str, LoggedChunk]:
     """Return the chunks by the id they are stored under, each once."""
-    distinct: dict[str, LoggedChunk] = {}
-    for chunk in chunks[:MAX_LISTED_RECORDS]:
-        distinct.setdefault(_name(chunk.chunk_id), chunk)
-    return distinct
+    return first_of_each(chunks[:MAX_LISTED_RECORDS], lambda chunk: _name(chunk.chunk_id))
 
 
 def _normalised(text: str) -> str:

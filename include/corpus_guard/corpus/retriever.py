@@ -40,7 +40,7 @@ from corpus_guard.domain import TrustLevel
 from corpus_guard.errors import FilterFailed, GuardError
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.ledger import now
-from corpus_guard.ledger.queries import select_in_batches
+from corpus_guard.ledger.queries import rows_by_id, select_in_batches
 from corpus_guard.ledger.states import EnhancementState, PublicationState
 from corpus_guard.ledger.tables import chunks, documents, enhancements, publications
 
@@ -325,7 +325,7 @@ def _active_enhancements(connection: sa.Connection, doc_ids: set[str], when: dat
         enhancements.c.state == EnhancementState.ACTIVE,
         sa.or_(enhancements.c.expires_at.is_(None), enhancements.c.expires_at > when),
     )
-    return {row.doc_id for row in select_in_batches(connection, statement, enhancements.c.doc_id, doc_ids)}
+    return set(rows_by_id(connection, statement, doc_ids))
 
 
 def _answer(match: Match) -> RetrievedChunk:

@@ -201,9 +201,7 @@ class Store(ABC):
 
         Args:
             collection: created if it does not exist.
-            records: all made by the embedder `model`.
-            model: identity of the embedder, without its number format.
-            anew: delete the records first.
+            records: all made by the embedder `model`, whose identity is given without its number format.
 
         Raises:
             ForeignCollection: the collection belongs to another deployment.
@@ -294,9 +292,7 @@ class Store(ABC):
         """Return the `count` nearest records over several collections, nearest first.
 
         Args:
-            collections: names of existing ones.
             vector: of length 1.
-            count: records at most.
             where: values that a record's metadata must have; None: any.
         """
         matches = [

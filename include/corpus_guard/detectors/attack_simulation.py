@@ -108,9 +108,6 @@ class AttackSimulation:
         """Trace the complaint about every question.
 
         Args:
-            poisoned: the corpus.
-            judge: judges the texts.
-            k: texts that the RAG application retrieves.
             rag_model: asked again if a conclusion is in doubt; None: not asked.
             form: in which people report the wrong answer.
             reports: traced instead; None: each question's first wrong answer is reported.
@@ -145,11 +142,8 @@ def attack_simulation(
     """Yield a simulation with a temporary store.
 
     Args:
-        settings: of the guard that is measured.
         models: loaded ones; None: those of the settings, with the vectors of corpus texts cached below
             CORPUS_GUARD_HOME.
-        questions: the targets.
-        progress: called for each step.
 
     Raises:
         StoreUnavailable: Chroma does not start.

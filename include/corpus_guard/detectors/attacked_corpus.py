@@ -74,14 +74,7 @@ class AttackedCorpus:
     missing = 0
 
     def __init__(self, store: Store, name: str, size: int, vectors: TextVectors) -> None:
-        """Search a collection that `fill_collection` filled.
-
-        Args:
-            store: holds the collection.
-            name: of the collection.
-            size: records in it.
-            vectors: of questions.
-        """
+        """Search a collection that `fill_collection` filled."""
         self._store, self._name, self._size, self._vectors = store, name, size, vectors
         self._last_query, self._last_results = "", list[RetrievedText]()
 
@@ -115,12 +108,8 @@ def fill_collection(
     """Fill a new collection with texts.
 
     Args:
-        store: gets the collection.
-        name: of the collection.
         texts: all texts; equal ones become one record.
-        vectors: of texts and questions.
         model: digest of the embedding model, as stored with the collection.
-        progress: called for each step.
 
     Raises:
         Inconsistent: some of the texts cannot be found by any query.

@@ -90,11 +90,6 @@ def split_questions(
 ) -> tuple[list[TargetQuestion], list[TargetQuestion]]:
     """Return the questions to train on and those to measure on; only questions with planted and honest texts.
 
-    Args:
-        settings: name the files of questions.
-        detector: to be trained.
-        limit: reads at most so many questions of each file.
-
     Raises:
         Misuse: a file cannot be read, or a row is wrong.
         NotEnough: too few questions remain for training or for measuring.
@@ -131,11 +126,6 @@ def register_candidate(
     """Store a candidate's file, log all figures in MLflow, and register the candidate as the challenger.
 
     Args:
-        storage: gets the file.
-        settings: name the MLflow store.
-        detector: kind of the candidate.
-        content: the measured file.
-        figures: of the candidate and of the detector in use.
         trained_on: training data, in words.
         in_use: the detector in use, in words.
 

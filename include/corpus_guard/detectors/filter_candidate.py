@@ -56,14 +56,6 @@ def train_filter_candidate(
 ) -> DetectorCandidate:
     """Train a classifier, measure it beside the one in use, and register it as the challenger.
 
-    Args:
-        ledger: names the classifier in use.
-        storage: holds the classifiers.
-        models: the embedder and the language model.
-        settings: name the files of questions.
-        limit: reads at most so many questions of each file.
-        progress: called for each step.
-
     Raises:
         NotEnough: too few questions.
         Misuse: a file or a row is wrong.
@@ -121,15 +113,7 @@ def compare_filters(
     in_use: LearnedModel | None,
     progress: Progress = no_progress,
 ) -> list[ComparedFigure]:
-    """Measure both classifiers.
-
-    Args:
-        trainer: computes the features.
-        questions: held out from the training.
-        candidate: the new classifier.
-        in_use: the classifier in use; None: it cannot be used.
-        progress: called while texts are read.
-    """
+    """Measure both classifiers; `in_use` is None where the one in use cannot be used."""
     poisoned, honest = _dropped_shares(trainer, questions, candidate, progress)
     compared = _dropped_shares(trainer, questions, in_use, progress) if in_use else (None, None)
     return [

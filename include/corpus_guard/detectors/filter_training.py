@@ -88,24 +88,17 @@ class FilterTrainer:
         self._vectors: dict[str, NDArray[np.float32]] = {}
 
     def fit(
-        self,
-        questions: Sequence[FilterQuestion],
-        kind: ClassifierKind,
-        tau: float = TAU,
-        threshold: float | None = None,
+        self, questions: Sequence[FilterQuestion], kind: ClassifierKind, threshold: float | None = None
     ) -> LearnedModel:
         """Train a classifier for use, on all candidates of `questions` and of their `foreign_questions`.
 
         Args:
-            questions: to learn from.
-            kind: of classifier.
-            tau: of the features.
             threshold: decision threshold, 0..1; None: chosen by cross-validation.
 
         Raises:
             Misuse: there is nothing to learn from.
         """
-        return self.fit_features(self.features([*questions, *foreign_questions(questions)], tau), kind, tau, threshold)
+        return self.fit_features(self.features([*questions, *foreign_questions(questions)], TAU), kind, TAU, threshold)
 
     def features(
         self, questions: Sequence[FilterQuestion], tau: float, progress: Progress = no_progress

@@ -74,14 +74,6 @@ def train_judge_candidate(
 ) -> DetectorCandidate:
     """Train a judge, measure it beside the one in use, and register it as the challenger.
 
-    Args:
-        ledger: names the judge in use.
-        storage: holds the judges.
-        models: the embedder and the language model.
-        settings: name the files of questions.
-        limit: reads at most so many questions of each file.
-        progress: called for each step.
-
     Raises:
         NotEnough: too few questions.
         Misuse: a file or a row is wrong.
@@ -126,13 +118,6 @@ def measure_judge(
     progress: Progress = no_progress,
 ) -> JudgeMeasurement:
     """Trace complaints under every attack, and honest complaints.
-
-    Args:
-        settings: give the number of texts that the RAG application retrieves.
-        models: embed the texts.
-        testing: held-out questions.
-        judge: to be measured.
-        progress: called for each step.
 
     Raises:
         StoreUnavailable: Chroma does not start.

@@ -139,12 +139,7 @@ def train_judge(
     """Train a judge.
 
     Args:
-        models: the embedder.
         targets: questions with adversarial and, if possible, clean texts.
-        background: further clean texts.
-        trained_on: description of the targets, stored in the model.
-        seed: of all random choices.
-        progress: called for each scene.
 
     Raises:
         Misuse: too few questions or no adversarial texts.
@@ -365,11 +360,6 @@ def _simulate_loop(
     """Simulate the loop of a judge that knows the truth and errs now and then.
 
     Args:
-        query: the question as users ask it.
-        honest: texts that were not planted for the question.
-        planted: texts that were.
-        vectors: of all texts.
-        rng: decides about the errors.
         strays: number of texts at the end of `honest` that are retrieved in any case.
 
     Returns:

@@ -99,7 +99,6 @@ class Planting:
         """Return the texts to plant for one question, all different.
 
         Args:
-            target: the attacked question.
             optimise: makes the words in front if `optimised` is set.
         """
         if self.attack is Attack.NONE:

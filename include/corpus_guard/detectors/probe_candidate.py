@@ -74,14 +74,6 @@ def train_probe_candidate(
 ) -> ProbeCandidate:
     """Record missing answers, train a probe of each kind, and register the best one as the challenger.
 
-    Args:
-        ledger: names the probe in use.
-        storage: holds the probes.
-        models: the language model whose activations are recorded.
-        settings: name the files of questions.
-        limit: reads at most so many questions of each file.
-        epochs: of the networks; None: the default.
-
     Raises:
         NotEnough: too little to train on, or to measure on.
         Misuse: a file or a row is wrong.

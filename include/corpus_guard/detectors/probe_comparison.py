@@ -139,12 +139,8 @@ def compare_probes(
     """Train and measure a probe of each kind.
 
     Args:
-        recordings: of one or several data sets.
-        seed: of all random choices.
         epochs: of a network; None: as in `ProbeTrainingPlan`.
-        kinds: of probes.
         checkpoints: folder from which killed trainings are resumed; None: no checkpoints.
-        progress: called for each step.
 
     Raises:
         Misuse: too little to train on, or nothing to test on.

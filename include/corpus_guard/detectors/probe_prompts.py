@@ -62,10 +62,7 @@ def build_prompts(
     The first questions of every file come first.
 
     Args:
-        paths: JSONL.
         passages: honest texts for questions with few of their own.
-        limit: reads at most so many questions of each file.
-        seed: of the choice of texts.
 
     Raises:
         Misuse: a file cannot be read, or no question has the fields that a prompt needs.
@@ -181,13 +178,9 @@ def build_table_prompts(
     They have noisy clean texts; one to four planted texts among five; or texts of other attacks.
 
     Args:
-        paths: as for `build_prompts`.
         variants: JSONL with ``question``, ``correct_answer``, ``incorrect_answer``, ``adversarial_texts`` and
             ``attack``, such as GARAG's typos and HotFlip's prefixes; the kind of a prompt is its attack. Rows
             without both answers are left out.
-        passages: as for `build_prompts`.
-        limit: reads at most so many questions of each file.
-        seed: of the misspellings.
 
     Raises:
         Misuse: a file cannot be read, or a row lacks a field.

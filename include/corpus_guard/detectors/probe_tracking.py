@@ -32,16 +32,7 @@ MAX_PLOTTED_SAMPLES: Final = 1_000
 def log_comparison(
     settings: Settings, comparison: ProbeComparison, testing: Recordings, params: Mapping[str, object]
 ) -> str:
-    """Log a comparison and its best probe.
-
-    Args:
-        settings: name the home that holds the runs unless a server is set.
-        comparison: all figures.
-        testing: recordings that the probes were tested on.
-        params: what the figures depend on.
-
-    Returns:
-        The run's id.
+    """Log a comparison and its best probe, and return the run's id.
 
     Raises:
         Infrastructure: MLflow cannot be reached.
@@ -71,20 +62,17 @@ def log_comparison(
         folder = Path(name)
         best.probe.write(folder / ARTIFACT_FOLDERS[Detector.PROBE])
         (folder / "figures.json").write_text(json.dumps(comparison.as_dict(), indent=1), encoding="utf-8")
-        draw_comparison(comparison, testing, folder)
+        _draw_comparison(comparison, testing, folder)
         series = {f"loss/{kind}": losses for kind, losses in _losses(comparison).items()}
         return log_run(settings, EXPERIMENT, params=about, metrics=metrics, artifacts=folder, series=series)
 
 
-def draw_comparison(comparison: ProbeComparison, testing: Recordings, folder: Path) -> list[Path]:
-    """Draw the best probe's ``confusion.png`` and ``tsne.png`` into `folder`.
-
-    If a network was trained, ``loss.png`` is drawn, too.
-    """
+def _draw_comparison(comparison: ProbeComparison, testing: Recordings, folder: Path) -> None:
     labelled = testing.labelled
     plotted = labelled if len(labelled) <= MAX_PLOTTED_SAMPLES else _draw_sample(labelled)
     best = comparison.trained[comparison.best]
-    drawn = [_draw_confusion(best, labelled, folder / "confusion.png"), _draw_tsne(best, plotted, folder / "tsne.png")]
+    _draw_confusion(best, labelled, folder / "confusion.png")
+    _draw_tsne(best, plotted, folder / "tsne.png")
     if _losses(comparison):
         figure, axes = plots.new_figure("Triplet loss, mean of an epoch")
         for kind, losses in _losses(comparison).items():
@@ -92,8 +80,6 @@ def draw_comparison(comparison: ProbeComparison, testing: Recordings, folder: Pa
         axes.legend()
         axes.set(xlabel="epoch", ylabel="loss")
         figure.savefig(folder / "loss.png")
-        drawn.append(folder / "loss.png")
-    return drawn
 
 
 def _losses(comparison: ProbeComparison) -> dict[str, tuple[float, ...]]:
@@ -106,7 +92,7 @@ def _draw_sample(labelled: Recordings) -> Recordings:
     return labelled.select(lambda row: row.sample in samples)
 
 
-def _draw_confusion(best: TrainedProbe, labelled: Recordings, path: Path) -> Path:
+def _draw_confusion(best: TrainedProbe, labelled: Recordings, path: Path) -> None:
     margins, poisoned = best.probe.margins(labelled.states), labelled.poisoned
     sure = vote_rates(margins, poisoned, best.probe.threshold)
     unsure = [int((np.abs(margins[poisoned == label]) <= best.probe.threshold).sum()) for label in (True, False)]
@@ -124,10 +110,9 @@ def _draw_confusion(best: TrainedProbe, labelled: Recordings, path: Path) -> Pat
     axes.set_yticks(range(2), ["attacker's", "right"])
     axes.set(xlabel="probe", ylabel="answer")
     figure.savefig(path)
-    return path
 
 
-def _draw_tsne(best: TrainedProbe, labelled: Recordings, path: Path) -> Path:
+def _draw_tsne(best: TrainedProbe, labelled: Recordings, path: Path) -> None:
     from sklearn.manifold import TSNE
 
     probe = best.probe
@@ -141,7 +126,6 @@ def _draw_tsne(best: TrainedProbe, labelled: Recordings, path: Path) -> Path:
             axes.scatter(chosen[:, 0], chosen[:, 1], s=12, label=f"{name} ({len(chosen):,})")
         axes.legend(fontsize="small")
     figure.savefig(path)
-    return path
 
 
 def _metric_name(name: str) -> str:

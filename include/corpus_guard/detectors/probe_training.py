@@ -79,17 +79,11 @@ def train_probe(
     checkpoints: Path | None = None,
     progress: Progress = no_progress,
 ) -> TrainedProbe:
-    """Train a probe and calibrate it.
+    """Train a probe and calibrate it; its figures are those on the calibration data.
 
     Args:
         recordings: training data; recordings that are neither right nor the attacker's are left out.
-        plan: settings.
-        trained_on: description of the training data.
         checkpoints: folder of the checkpoint; None: no checkpoint is written.
-        progress: called for every epoch.
-
-    Returns:
-        The probe; its figures are those on the calibration data.
 
     Raises:
         Misuse: there is one class only, or too little to learn from.
@@ -121,11 +115,8 @@ def add_support_set(probe: Probe, learned: Recordings, calibration: Recordings, 
     """Return a network's probe with a support set, calibrated.
 
     Args:
-        probe: with the network.
         learned: samples that the support set is drawn from.
         calibration: samples of questions that the network never saw.
-        size: of the support set.
-        seed: of the draw.
 
     Raises:
         Misuse: `size` leaves a class without samples.
@@ -198,7 +189,6 @@ def draw_support(poisoned: NDArray[np.bool_], size: int, seed: int) -> NDArray[n
     Args:
         poisoned: the class of each sample, shape [n].
         size: of the support set, both classes together.
-        seed: of the draw.
 
     Raises:
         Misuse: `size` leaves a class without samples.
@@ -289,7 +279,6 @@ def triplet_loss(embedded: Tensor, poisoned: Tensor, margin: float = MARGIN) -> 
 
     Args:
         embedded: shape [batch, units], rows of length one.
-        poisoned: shape [batch], bool.
         margin: how much nearer a positive must be than a negative.
     """
     import torch

@@ -58,14 +58,7 @@ def train_reader(
     """Train a reader. The same examples, recipe and seed give the same weights on the same kind of processor.
 
     Args:
-        kind: what is trained.
         examples: prompts and the right output of the unit, in the order in which they are shown.
-        base: files of the model that is changed.
-        sheet: data sheet that is kept with the weights.
-        recipe: how it is trained.
-        start: weights that it goes on from; None: it begins with the model as it is.
-        seed: of weights and batches.
-        progress: told after each batch.
 
     Raises:
         Misuse: training diverged.

@@ -40,13 +40,7 @@ class ReadingCache:
     def read(
         self, extractor: FeatureExtractor, pairs: Sequence[tuple[str, str]], progress: Progress = no_progress
     ) -> list[Reading]:
-        """Return the readings of (question, text) pairs; new ones are made and stored.
-
-        Args:
-            extractor: reads new pairs.
-            pairs: question and text of each reading.
-            progress: called after each write.
-        """
+        """Return the readings of (question, text) pairs; new ones are made and stored."""
         keys = [digest("reading/v1", [extractor.version, *pair]) for pair in pairs]
         return self._complete(keys, pairs, extractor.read, progress)
 

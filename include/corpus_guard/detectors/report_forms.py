@@ -31,9 +31,6 @@ def phrase_report(form: ReportForm, question: str, answer: str, correct: str = "
     """Return what people report whose question was answered with `answer`.
 
     Args:
-        form: of the report.
-        question: as it was asked.
-        answer: the bare wrong answer.
         correct: the right answer, for a denial; empty: not known, and the sentence is reported.
     """
     if form is ReportForm.BARE:

@@ -123,7 +123,6 @@ def read_samples(poison: Sequence[Path], clean: Sequence[Path]) -> SampleSet:
     """Read labelled texts.
 
     Args:
-        poison: files to read attacks from.
         clean: files to read honest texts from; a file may be in both lists.
 
     Raises:

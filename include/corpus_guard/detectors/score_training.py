@@ -57,10 +57,7 @@ def train_score(score: ScreeningScore, samples: Sequence[Sample], models: Cachin
     """Fit a score: a network for coordination, a weighted sum for targeting.
 
     Args:
-        score: the score to fit.
         samples: labelled texts; those of the validation half are left out.
-        models: embed the texts.
-        seed: of the sampling and of the batches.
 
     Raises:
         Misuse: the tuning half has too few attacks with siblings and a question, or no clean text.

@@ -92,8 +92,6 @@ def read_targets(
     """Read the questions of a file.
 
     Args:
-        path: JSONL in UTF-8.
-        required: fields that every row must have.
         limit: reads so many rows of the half, from the first; None: all.
         half: only the questions of this half (`samples.assign_half`); WHOLE: all.
 
@@ -129,7 +127,6 @@ def add_other_answers(questions: TargetQuestions, count: int) -> TargetQuestions
     """Return the questions, each followed by itself with wrong answers to others that begin with the same word.
 
     Args:
-        questions: to be reported.
         count: of other answers for each question, at most; the same ones in every run.
     """
     others = wrong_answers_by_opening(questions.targets)
@@ -150,9 +147,7 @@ def parse_target(row: Row, place: str, required: Collection[RequiredField] = ())
     """Return a row as a question, and the number of blank texts in it; raises Misuse like `read_targets`.
 
     Args:
-        row: the JSON object.
         place: file and line, for error messages.
-        required: fields that the row must have.
     """
     row_id = row.get("id")
     if isinstance(row_id, bool) or not isinstance(row_id, str | int) or not str(row_id).strip():

@@ -38,8 +38,6 @@ def count_technical_words(
     Args:
         folders: each file and folder in one of them is a program.
         programs: that must have a word. A word of one program alone says little, and may have been planted.
-        seed: of the choice of files.
-        progress: told before each program.
 
     Raises:
         Misuse: a folder is missing, or no word is left.

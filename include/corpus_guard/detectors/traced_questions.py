@@ -147,12 +147,6 @@ def trace_question(
     """Trace a complaint about a target's wrong answer.
 
     Args:
-        target: the question.
-        complaint: the wrong answer, as it is reported.
-        poisoned: ids of the texts planted for it.
-        corpus: searched for the texts behind the answer.
-        judge: judges the texts.
-        k: texts that the RAG application retrieves.
         rag_model: asked again if the conclusion is in doubt; None: not asked.
     """
     timed = TimedJudge(judge)

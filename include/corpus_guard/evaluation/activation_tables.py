@@ -92,12 +92,7 @@ def _is_kind_or_clean(kind: str, row: Recording) -> bool:
 
 
 def _across(training: Recordings, testing: Recordings, plan: ProbeTrainingPlan, progress: Progress) -> list[ProbeCell]:
-    """Train on each data set and test on all.
-
-    Networks are also measured with other sizes of the support set (Figure 5 of the paper).
-
-    Networks also with other sizes of the support set (Figure 5 of the paper).
-    """
+    """Train on each data set and test on all; networks also with other sizes of the support set (Figure 5 of the paper)."""
     cells = []
     for name in data_sets(training):
         learned = training.select(partial(is_as_in_the_paper, name))

@@ -90,11 +90,8 @@ def edit_text(text: str, edit: TextEdit, share: float, unrelated: Sequence[str],
     """Return the chunks that a text became.
 
     Args:
-        text: of an earlier day.
-        edit: made in addition to the change of words.
         share: of the words that are replaced, dropped or followed by a new one, 0..1.
         unrelated: other texts, the source of new words and of the other parts of chunks.
-        rng: decides.
     """
     new = [word for other in unrelated for word in other.split()] or ["-"]
     if edit is TextEdit.ORDER:
@@ -159,12 +156,6 @@ def build_cases(
     """Look each text up in a corpus that holds its edited form.
 
     Args:
-        texts: of an earlier day.
-        distractors: other texts of today's corpus.
-        embedder: of both days.
-        edit: of the texts.
-        share: the drift, 0..1.
-        seed: of the edits.
         absent: every `absent`-th text is left out of today's corpus.
 
     Raises:

@@ -79,7 +79,6 @@ def read_filter_questions(path: Path, form: AdversarialForm, limit: int | None =
             clean_texts_contriever or clean_texts (the published experiments retrieve with Contriever).
         form: of the adversarial texts; with `AdversarialForm.BOTH` each question is returned twice, led
             beside the passages of Contriever and bare beside those of clean_texts.
-        limit: reads at most so many questions.
 
     Raises:
         Misuse: the file or one of its rows does not have this format.
@@ -172,15 +171,10 @@ class FilterExperiment(FilterTrainer):
         """Run the whole experiment.
 
         Args:
-            training: questions to train on.
             testing: questions to measure on; a question in both lists is used in one of them only.
-            kind: of classifier.
             answers: also answer the questions from what is served, for ASR and accuracy (slow).
             ablations: also vary tau and epsilon.
-            tau: cosine above which two words are similar.
-            epsilon: Freq-Density above which FilterRAG drops a text.
             white_box: file with optimised texts for some of the questions (`read_white_box`).
-            progress: called for each step.
 
         Raises:
             Misuse: there is nothing to learn from.

@@ -80,14 +80,9 @@ def measure_hubs(
     """Return the figures of every kind.
 
     Args:
-        models: the embedder that the guard and the attacker use.
-        clean: honest texts.
-        questions: that people ask about them.
         served: honest texts that are served.
         arriving: honest texts that arrive.
         hubs: planted texts of each kind.
-        seed: of all choices.
-        progress: called for each text that is optimised.
 
     Raises:
         Misuse: there are too few texts or questions.

@@ -78,8 +78,6 @@ def leave_out(data: OrdersData, by: str, probability: float) -> LeftOutTable:
     """Judge each family, language or source of the project's own texts by a model that was trained without it.
 
     Args:
-        data: own texts and honest background.
-        by: one of `LEFT_OUT`.
         probability: from which a sentence counts as an order.
     """
     kinds = np.array([_kind(text, by) for text in data.texts])
@@ -142,12 +140,7 @@ def _kind(text: OrderText, by: str) -> str:
 
 
 def measure_slices(samples: Sequence[Sample], params: InstructionsParams) -> Iterator[Slice]:
-    """Yield for each slice how many documents of an open source wait for a reviewer, by rules alone and in all.
-
-    Args:
-        samples: documents.
-        params: of the check.
-    """
+    """Yield for each slice how many documents of an open source wait for a reviewer, by rules alone and in all."""
     with_classifier = Instructions(params)
     rules = Instructions(params.model_copy(update={"order_probability": 1.0}))
     slices: dict[tuple[str, bool], list[str]] = defaultdict(list)

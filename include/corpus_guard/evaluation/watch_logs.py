@@ -46,7 +46,6 @@ def generate_log(
     """Return a log of four weeks.
 
     Args:
-        seed: of everything random.
         documents: honest ones.
         retrievals: in all, about.
         planted: hubs and bursts, half and half.

@@ -91,11 +91,7 @@ def export_case(
     """Write the file of a case, log the hash of each part, sign the log, and export it beside them.
 
     Args:
-        storage: holds manifest and vectors.
-        settings: keys, and where planes of the map are kept.
-        policy: in force; weighs findings that did not count.
         folder: must not exist, or be empty.
-        by: who exports it.
 
     Returns:
         Number of files, without those of the proof.

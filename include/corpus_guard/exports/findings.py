@@ -131,9 +131,7 @@ def export_findings(
     """Yield findings in the order of versions.
 
     Args:
-        source: only documents of this source.
         state: only versions in this state: accepted, quarantined, released or rejected.
-        since: only versions judged then or later.
         version_ids: only these versions, a few hundred at most.
 
     Raises:

@@ -32,13 +32,7 @@ TECHNIQUE: Final = "ATLAS:AML.T0070"
 
 
 def format_case(case: Case, scope: Scope, cause: RootCause, written_at: datetime) -> dict[str, object]:
-    """Return the event, JSON-ready.
-
-    Args:
-        scope: what the case accuses.
-        cause: how it came in, in sentences.
-        written_at: time of the event.
-    """
+    """Return the event, JSON-ready."""
     activity = CLOSE if not case.is_open else UPDATE if case.approvals else CREATE
     verdict = UNKNOWN if case.is_open else TRUE_POSITIVE if scope.accused else FALSE_POSITIVE
     attack = {

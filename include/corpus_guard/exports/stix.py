@@ -45,13 +45,7 @@ TECHNIQUE: Final = "ATLAS:AML.T0070"
 
 
 def format_bundle(case: Case, scope: Scope, cause: RootCause, written_at: datetime) -> Object:
-    """Return the bundle, JSON-ready.
-
-    Args:
-        scope: what the case accuses.
-        cause: how it came in, in sentences.
-        written_at: when the objects were last modified.
-    """
+    """Return the bundle, JSON-ready."""
     created, modified = _time(case.opened_at), _time(max(written_at, case.opened_at))
     identity = _own("identity", "corpus-guard", created, created, None, name="Corpus Guard", identity_class="system")
     author = identity["id"]

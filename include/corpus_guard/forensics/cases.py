@@ -28,9 +28,9 @@ from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.queries import Row
+from corpus_guard.ledger.short_ids import find_id
 from corpus_guard.ledger.tables import documents, events, incidents, purges, reports, traces, versions
 
-MIN_ID_PREFIX: Final = 4  # characters of an id that name a case or a member
 MAX_TITLE: Final = 200  # characters
 MAX_REASON: Final = 2_000  # characters
 
@@ -161,10 +161,6 @@ def open_case(ledger: Ledger, title: str, members: Iterable[Member], *, by: str,
 
     Args:
         title: what it is about, in the words of whoever opens it; kept for good.
-        members: from `find_member`.
-        by: who opens it.
-        reason: why; kept for good.
-        run_id: for the log.
 
     Raises:
         Misuse: title, name or reason is missing, or there is no member.
@@ -303,74 +299,54 @@ def find_case(ledger: Ledger, prefix: str) -> Case:
     """Return the case whose id is `prefix` or begins with it.
 
     Raises:
-        UnknownSubject: no case, or more than one, has such an id.
+        UnknownSubject, Misuse: as `find_id`.
     """
-    matches = [case for case in list_cases(ledger) if len(prefix) >= MIN_ID_PREFIX and case.case_id.startswith(prefix)]
-    if len(matches) != 1:
-        raise UnknownSubject(
-            f"case {prefix[:64]!r}: {len(matches)} cases have an id that begins with it, expected 1 (give at least "
-            f"{MIN_ID_PREFIX} characters); `guard case list` shows the ids"
-        )
-    return matches[0]
+    opened = sa.select(events.c.subject).where(events.c.kind == CaseEvent.OPENED)
+    with ledger.read() as connection:
+        return _load(connection, find_id(connection, opened, prefix, "case", "see `guard case list`"))
 
 
 def find_member(ledger: Ledger, kind: MemberKind, name: str) -> list[Member]:
     """Return the members that a name stands for: one, or for the name of a document its newest and its served version.
 
     Args:
-        kind: of the member.
         name: an id or the beginning of one; for a version also the id, the URI or the source/URI of its document.
 
     Raises:
-        UnknownSubject: the ledger has nothing of this kind with such a name, or more than one.
+        UnknownSubject: the ledger has nothing of this kind with such a name.
+        Misuse: it has more than one.
     """
+    ids, hint = _IDS[kind]
     with ledger.read() as connection:
-        if kind is MemberKind.VERSION:
-            matches = _version_ids(connection, name)
-            if matches:
-                return [Member(kind, version_id) for version_id in matches]
-        elif kind is MemberKind.WITHDRAWAL:
-            logged = sa.select(events.c.subject).distinct().where(events.c.kind == "withdrawn")
-            matches = [each for each in connection.scalars(logged) if _is_prefix(name, each)]
-        else:
-            column = _ID_COLUMNS[kind]
-            begins = column.startswith(name, autoescape=True)
-            matches = list(connection.scalars(sa.select(column).where(begins))) if _is_prefix(name, name) else []
-    if len(matches) != 1:
-        raise UnknownSubject(
-            f"{kind.value} {name[:200]!r}: the ledger has {len(matches)} of that name, expected 1 (an id, or at least its first "
-            f"{MIN_ID_PREFIX} characters)"
-        )
-    return [Member(kind, matches[0])]
+        if kind is MemberKind.VERSION and (of_document := _versions_of_document(connection, name)):
+            return [Member(kind, version_id) for version_id in of_document]
+        return [Member(kind, find_id(connection, ids, name, kind.value, hint))]
 
 
-_ID_COLUMNS: Final = {
-    MemberKind.INCIDENT: incidents.c.incident_id,
-    MemberKind.REPORT: reports.c.report_id,
-    MemberKind.TRACE: traces.c.trace_id,
-    MemberKind.PURGE: purges.c.purge_id,
+_IDS: Final = {
+    MemberKind.INCIDENT: (sa.select(incidents.c.incident_id), "see `guard incident list`"),
+    MemberKind.REPORT: (sa.select(reports.c.report_id), "see `guard report list`"),
+    MemberKind.TRACE: (sa.select(traces.c.trace_id), "see `guard trace list`"),
+    MemberKind.VERSION: (sa.select(versions.c.version_id), "give the URI of a document, or the id of a version"),
+    MemberKind.WITHDRAWAL: (
+        sa.select(events.c.subject).where(events.c.kind == "withdrawn"),
+        "`guard trace withdraw` says it",
+    ),
+    MemberKind.PURGE: (sa.select(purges.c.purge_id), "`guard purge` says it"),
 }
+"""Ids of each kind, and where they are shown."""
 
 
-def _version_ids(connection: sa.Connection, name: str) -> list[str]:
-    """Return the versions with this name: of the document, or by the beginning of their id."""
+def _versions_of_document(connection: sa.Connection, name: str) -> list[str]:
+    """Return the newest and the served version of the document with this name; none if no document has it."""
     is_document = sa.or_(
         documents.c.doc_id == name, documents.c.uri == name, documents.c.source + "/" + documents.c.uri == name
     )
-    rows = connection.execute(
-        sa.select(documents.c.doc_id, documents.c.latest_version, documents.c.target_version).where(is_document)
-    ).all()
-    if len(rows) == 1:
-        return sorted({each for each in (rows[0].latest_version, rows[0].target_version) if each})
-    if rows or not _is_prefix(name, name):
-        return []
-    begins = sa.select(versions.c.version_id).where(versions.c.version_id.startswith(name, autoescape=True))
-    matches = list(connection.scalars(begins.limit(2)))
-    return matches if len(matches) == 1 else []
-
-
-def _is_prefix(name: str, whole: str) -> bool:
-    return len(name) >= MIN_ID_PREFIX and whole.startswith(name)
+    columns = documents.c["latest_version", "target_version"]
+    rows = connection.execute(sa.select(*columns).where(is_document).limit(2)).all()
+    if len(rows) > 1:
+        raise Misuse(f"document {name[:200]!r} is in several sources; give SOURCE/URI or the document's id")
+    return sorted({version_id for row in rows for version_id in row if version_id})
 
 
 def _case_events() -> sa.Select[tuple[object, ...]]:
@@ -380,7 +356,7 @@ def _case_events() -> sa.Select[tuple[object, ...]]:
 def _load(connection: sa.Connection, case_id: str) -> Case:
     history = connection.execute(_case_events().where(events.c.subject == case_id)).all()
     if not history or history[0].kind != CaseEvent.OPENED:
-        raise UnknownSubject(f"case {case_id[:64]!r} is not in the log; `guard case list` shows the ids")
+        raise UnknownSubject(f"case {case_id[:64]!r} is not in the log; see `guard case list`")
     return _build(history)
 
 

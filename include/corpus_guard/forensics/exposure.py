@@ -27,7 +27,7 @@ from corpus_guard.corpus.retrieval_log import PRUNED_EVENT, query_id
 from corpus_guard.domain import JsonRecord
 from corpus_guard.errors import UnknownSubject
 from corpus_guard.forensics.kinds import SubjectKind
-from corpus_guard.ledger.queries import Row, Select, is_sqlite, select_in_batches
+from corpus_guard.ledger.queries import Row, Select, is_sqlite, select_in_batches, values_by_id
 from corpus_guard.ledger.states import Label
 from corpus_guard.ledger.tables import (
     chunks,
@@ -184,7 +184,6 @@ def find_subject(ledger: Ledger, name: str, kind: SubjectKind | None = None) -> 
     """Return the subject that `name` names.
 
     Args:
-        ledger: knows the things by name.
         name: id of a chunk, trace, run, principal or purge (of a trace and a purge its beginning); id, URI or source/URI of
             a document; name of a source. Of several kinds, the first in the order of `SubjectKind` counts.
         kind: look for this kind only.
@@ -221,7 +220,6 @@ def measure_exposure(
     """Return whom the texts of these subjects, taken together, have reached.
 
     Args:
-        ledger: holds the retrieval log.
         subjects: one or several; at least one.
         listed: entries of each list at most; counts are complete.
         key: under which the log hashes questions; None: it stores them. Without the right one, a report is not
@@ -377,8 +375,7 @@ def _count_groups(connection: sa.Connection, column: sa.Column[Any], *conditions
 
 
 def _questions(connection: sa.Connection, rows: Sequence[Row]) -> tuple[ExposedQuestion, ...]:
-    stored = select_in_batches(connection, sa.select(queries), queries.c.query_id, [row.name for row in rows])
-    texts = {row.query_id: row.text for row in stored}
+    texts = values_by_id(connection, sa.select(queries.c.query_id, queries.c.text), (row.name for row in rows))
     return tuple(
         ExposedQuestion(
             row.name, texts.get(row.name) or None, row.times, row.shown if row.recorded else None, row.first, row.last

@@ -46,6 +46,7 @@ MIN_POINTS: Final = 3  # a plane needs three
 EDGE: Final = 0.05  # of the picture's width, kept free on each side
 OUTER_PERCENT: Final = 1.0  # of the served points on each side that may lie at the edge
 COORDINATE_DIGITS: Final = 4
+RISK_BINS: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +122,6 @@ def corpus_map(
     """Return the map of what is served and what waits.
 
     Args:
-        storage: holds the vectors.
-        cache: folder in which the plane of each seal is kept.
         accused: ids of versions that a case accuses; they are always drawn.
         limit: served chunks that are drawn at most, and as many that wait.
 
@@ -181,8 +180,6 @@ def fit_plane(vectors: NDArray[np.float32], manifest_sha256: str, model: str) ->
 
     Args:
         vectors: shape (chunks, dimensions), in an order that follows from their ids.
-        manifest_sha256: of the seal that serves them.
-        model: embedder that made them.
 
     Raises:
         Misuse: there are fewer than three.
@@ -211,12 +208,11 @@ def fit_plane(vectors: NDArray[np.float32], manifest_sha256: str, model: str) ->
     )
 
 
-def risk_histogram(ledger: Ledger, thresholds: Mapping[str, float], bins: int = 20) -> RiskHistogram:
+def risk_histogram(ledger: Ledger, thresholds: Mapping[str, float]) -> RiskHistogram:
     """Return how many documents have which risk, by their newest version.
 
     Args:
         thresholds: trust level or source → risk from which a version waits.
-        bins: of equal width.
     """
     statement = (
         sa.select(versions.c.risk, versions.c.state, sa.func.count().label("size"))
@@ -224,10 +220,10 @@ def risk_histogram(ledger: Ledger, thresholds: Mapping[str, float], bins: int = 
         .where(documents.c.retired_at.is_(None))
         .group_by(versions.c.risk, versions.c.state)  # a risk has four digits: there are few of them
     )
-    counts, waiting = [0] * bins, [0] * bins
+    counts, waiting = [0] * RISK_BINS, [0] * RISK_BINS
     with ledger.read() as connection:
         for row in connection.execute(statement):
-            place = min(max(int(row.risk * bins), 0), bins - 1)
+            place = min(max(int(row.risk * RISK_BINS), 0), RISK_BINS - 1)
             counts[place] += row.size
             waiting[place] += row.size if row.state in {VersionState.QUARANTINED, VersionState.REJECTED} else 0
     return RiskHistogram(tuple(counts), tuple(waiting), dict(thresholds))

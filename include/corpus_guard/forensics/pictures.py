@@ -58,7 +58,6 @@ def map_svg(drawn: CorpusMap, coloring: str = "state") -> str:
     """Return the map.
 
     Args:
-        drawn: the map.
         coloring: a key of `COLORINGS`.
 
     Raises:

@@ -108,7 +108,6 @@ def plan_case(ledger: Ledger, policy: Policy, case: Case, scope: Scope) -> list[
 
     Args:
         policy: in force; a stricter setting is proposed from it.
-        scope: of the case.
     """
     names = {version.version_id: version.place for version in scope.accused}
     steps = {
@@ -182,10 +181,7 @@ class CaseWorker:
     settings: Settings
 
     def run(self, case: Case, run_id: str, progress: Progress = no_progress) -> dict[str, Mapping[str, object]]:
-        """Do what was approved and is not done, in the order of the steps, and seal.
-
-        Returns:
-            The result of each step that was done now, by its id.
+        """Do what was approved and is not done, in the order of the steps, and seal; return the new results by step id.
 
         Raises:
             Stale: the case is closed.

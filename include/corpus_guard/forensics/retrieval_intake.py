@@ -124,7 +124,6 @@ def add_retrievals(log: RetrievalLog, parsed: Iterable[LoggedRetrieval | Hostile
     """Add what could be read, in transactions of `RECORDS_PER_TRANSACTION`, and count the rest.
 
     Args:
-        log: to add to.
         parsed: retrievals; None for what is none, and the error for what cannot be read.
     """
     counts: Counter[str] = Counter()

@@ -23,7 +23,7 @@ import sqlalchemy as sa
 from corpus_guard.domain import EMPTY_TEXT_SHA256, Finding, JsonRecord, plural
 from corpus_guard.forensics.scope import AccusedVersion, Scope
 from corpus_guard.ledger import Ledger
-from corpus_guard.ledger.queries import Row, select_in_batches
+from corpus_guard.ledger.queries import Row, rows_by_id, select_in_batches
 from corpus_guard.ledger.states import SERVABLE_STATES, ReviewAction, VersionState
 from corpus_guard.ledger.tables import decision_stands, decisions, documents, events, versions
 from corpus_guard.review.muting import Mute, list_mutes
@@ -119,14 +119,10 @@ def root_cause(ledger: Ledger, policy: Policy, scope: Scope) -> RootCause:
 
     Args:
         policy: in force now; a version judged under another one is weighed by this one, and its own digest is in the case.
-        scope: of the case.
     """
     mutes = [mute for mute in list_mutes(ledger) if mute.source in scope.sources and mute.state == "active"]
     with ledger.read() as connection:
-        rows = {
-            row.version_id: row
-            for row in select_in_batches(connection, sa.select(versions), versions.c.version_id, scope.versions)
-        }
+        rows = rows_by_id(connection, sa.select(versions), scope.versions)
         findings = load_findings(connection, scope.versions)
         released = _releases(connection, scope)
         earlier = _earlier_versions(connection, scope)

@@ -70,7 +70,6 @@ def case_timeline(
     """Return what happened, the oldest first, at most `MAX_LINES` lines.
 
     Args:
-        scope: of the case.
         further: lines that no event states, such as retrievals.
     """
     subjects = {

@@ -35,18 +35,12 @@ def make_version(
     """Stamp one document and split it into chunks. Pure: the same arguments give the same version.
 
     Args:
-        source: gives the stamp its source name, owner and trust level.
-        item: the document's place.
         content_sha256: hash of the bytes as fetched, hex, or of a stand-in for bytes that were refused
             unread.
-        size: number of bytes.
-        parsed: the result of parsing them.
         problems: problems met while fetching.
         declared: the document's claims in the source's columns.
-        run_id: id of the run that fetched the document.
         fetched_at: time with a time zone.
         parent_version: the version this one follows; None for a new document.
-        chunker: splits the text.
         revision: place in the source's history that the bytes are from.
     """
     document = domain.doc_id(source.name, item.uri)

@@ -108,7 +108,6 @@ class Ledger:
 
         Args:
             name: what is protected (``publish``).
-            wait: seconds to wait for another holder.
 
         Raises:
             LedgerUnavailable: another process held it for longer than `wait`.

@@ -36,6 +36,16 @@ def select_in_batches(
         yield from connection.execute(statement.where(column.in_(batch))).all()
 
 
+def rows_by_id(connection: Connection, statement: Select, ids: Iterable[str]) -> dict[str, Row]:
+    """Return the rows of `statement` for these ids, by id: its first column. Of several rows of an id, one is returned."""
+    return {row[0]: row for row in select_in_batches(connection, statement, statement.selected_columns[0], ids)}
+
+
+def values_by_id(connection: Connection, statement: Select, ids: Iterable[str]) -> dict[str, Any]:
+    """Return the second column of `statement` for these ids, by id: its first column."""
+    return {row_id: row[1] for row_id, row in rows_by_id(connection, statement, ids).items()}
+
+
 def finding_from_row(row: Row) -> Finding:
     """Return the finding that a row of the table `findings` holds."""
     span = Span(row.span_start, row.span_end) if row.span_start is not None else None

@@ -25,10 +25,6 @@ def begin_run(
     """Record the beginning of a run; a repeated run keeps its first beginning.
 
     Args:
-        ledger: records the run.
-        run_id: identity of the run.
-        kind: of its work.
-        policy_digest: of the policy it works under.
         sources: names; empty: the run is about no source in particular.
     """
     row = {

@@ -125,8 +125,6 @@ class Models:
         """Return what asks a model at the settings' endpoint about contradictions. Nothing is asked yet.
 
         Args:
-            model: its name there.
-            most: pairs that it is asked about.
             cache: of answers; None: one that lives as long as the judge.
 
         Raises:

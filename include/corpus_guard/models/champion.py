@@ -72,14 +72,6 @@ def promoted_digest(ledger: Ledger, detector: Detector) -> str | None:
 def promote(ledger: Ledger, detector: Detector, digest: str, *, run_id: str, by: str, **details: object) -> bool:
     """Put a detector into use, once. The caller has read its files and found them to be what was measured.
 
-    Args:
-        ledger: records the promotion.
-        detector: what kind.
-        digest: of its files.
-        run_id: the run that promotes.
-        by: who approved it.
-        details: more for the event, such as the version in a registry.
-
     Returns:
         False where it was in use already.
     """
@@ -120,7 +112,6 @@ def active_digest(detector: Detector, configured: object, ledger: Ledger | None)
     None: a setting names another, or none was promoted.
 
     Args:
-        detector: what kind.
         configured: value of its setting (`SETTING_NAMES`); empty: not set.
         ledger: None: nothing was promoted.
 

@@ -112,12 +112,9 @@ class ChatEndpoint:
 
         Args:
             url: ends where ``/chat/completions`` begins.
-            model: its name there.
             key: sent as a bearer token; None or empty: no such header.
             seconds: one answer may take; one that arrives in drips is given up after twice as many.
-            max_concurrency: requests that are open at a time.
             cache: of answers; None: one that lives as long as this object.
-            pause: waits a number of seconds.
 
         Raises:
             SettingsError: `url` is no http or https URL, or holds what may be secret; `key` cannot stand in a
@@ -177,7 +174,6 @@ class ChatEndpoint:
 
         Args:
             conversations: consecutive messages of one role are sent as one.
-            max_tokens: where an answer is cut off.
 
         Raises:
             JudgeFailed: a conversation got no answer in `MAX_TRIES` tries. The others that were under way are

@@ -45,7 +45,6 @@ class ContradictionJudge:
         """Keep the endpoint; nothing is asked yet.
 
         Args:
-            endpoint: of the model.
             most: pairs that it is asked about, as long as this object lives.
         """
         self._endpoint, self._left = endpoint, most

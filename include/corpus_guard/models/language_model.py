@@ -106,7 +106,6 @@ class LanguageModel:
 
         Args:
             conversations: of each message the first 512 tokens are read.
-            max_new_tokens: where an answer is cut off.
         """
         prompts = [self._rendered(conversation) for conversation in conversations]
         answers = [GeneratedAnswer("", 0, 0.0)] * len(conversations)
@@ -121,10 +120,6 @@ class LanguageModel:
         self, conversations: Sequence[Conversation], max_new_tokens: int = 32
     ) -> list[AnswerWithStates]:
         """Generate answers as `answer` does, with the hidden states that the first token comes from.
-
-        Args:
-            conversations: of each message the first 512 tokens are read.
-            max_new_tokens: where an answer is cut off.
 
         Raises:
             SettingsError: the model gives no hidden states.

@@ -18,7 +18,6 @@ def load_layers(folder: Path, attention: str, **options: bool) -> torch.nn.Modul
     """Return embedding and layers of a model in transformers' format, frozen, in the CPU's number format.
 
     Args:
-        folder: of the model.
         attention: name of its implementation in transformers.
         options: of the model's class.
     """
@@ -40,7 +39,6 @@ def read_plain(tokenizer: PreTrainedTokenizerBase, *texts: Sequence[str], **opti
     """Return the tokens of texts, or of pairs of texts; nothing in a text becomes a control token.
 
     Args:
-        tokenizer: of a model in transformers' format.
         texts: the texts; of pairs the first ones, and the second ones.
         options: of the tokenizer.
     """

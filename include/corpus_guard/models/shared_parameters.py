@@ -20,7 +20,6 @@ def share_parameters(body: torch.nn.Module, weights: Weights, changed: Collectio
 
     Args:
         body: as `corpus_guard.models.reader_base.load_layers` returns it.
-        weights: the files that it was loaded from.
         changed: names of modules whose parameters are its own.
     """
     for name, parameter in body.named_parameters():

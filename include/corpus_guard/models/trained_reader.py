@@ -139,12 +139,7 @@ class TrainedReader:
     """Answers one question about prompts."""
 
     def __init__(self, base: Callable[[], Weights], weights: Callable[[], ReaderWeights]) -> None:
-        """Keep where the models come from: nothing is loaded before something is read.
-
-        Args:
-            base: returns the files of the model that was changed.
-            weights: returns what was trained with it.
-        """
+        """Keep where the models come from: nothing is loaded before something is read."""
         self._find_base, self._load_weights = base, weights
 
     @cached_property

@@ -51,9 +51,7 @@ def ask_yes_or_no(
     """Return the answer to each question.
 
     Args:
-        endpoint: of the model.
         questions: conversations that say how to answer.
-        answer_tokens: where an answer is cut off.
 
     Raises:
         JudgeFailed: the endpoint gave no answer to one of them, after all tries.

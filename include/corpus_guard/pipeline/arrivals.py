@@ -230,9 +230,6 @@ def record_listing(
     """Record which documents are still there, their validators, and which could not be fetched.
 
     Args:
-        run_id: the current run.
-        source: name of the source.
-        items: all listed items.
         failures: items that could not be fetched. A document reported as gone vanishes after its grace period.
         fetched: (item, validator, content hash) of the fetched items.
     """

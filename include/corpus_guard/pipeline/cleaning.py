@@ -129,9 +129,7 @@ def clean(
     """Remove the stored files that nobody needs any more, and sign the events that say so.
 
     Args:
-        run_id: identity of this cleaning, for the event log.
         dry_run: count them, and remove nothing.
-        progress: called before each portion.
     """
     result = CleaningResult(
         run_id=run_id, dry_run=dry_run, days=settings.clean_days, waits_for="", removed={}, changed=[]

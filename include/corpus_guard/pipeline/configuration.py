@@ -126,9 +126,6 @@ class ConfigurationChange(JsonRecord):
 def record_configuration(ledger: Ledger, screening: Screening, settings: Settings, run_id: str) -> None:
     """Log what changed in the configuration since it was logged last; nothing if it is the same.
 
-    Args:
-        run_id: the run that is about to work under it.
-
     Raises:
         SettingsError: sources.yaml or reviewers.yaml is malformed.
     """
@@ -162,7 +159,6 @@ def load_changes(
     """Return the logged changes, newest first.
 
     Args:
-        since: only those logged since.
         run_id: only those that this run saw first.
         limit: the newest at most.
     """

@@ -71,8 +71,6 @@ def heal_incident(
 
     Args:
         incident_id: or a prefix of it that no other has.
-        run_id: for the event log.
-        by: who does it, for the event log.
 
     Raises:
         UnknownSubject: no such incident.

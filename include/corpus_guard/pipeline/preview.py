@@ -142,11 +142,8 @@ def preview(
     """Run the steps of a refresh on a sample of a source and report what they would do.
 
     Args:
-        storage: batches of the deployment; read, never written.
-        settings: of the deployment; its ledger and collections are read, never written.
         source: declared in sources.yaml or not.
         limit: documents to fetch and screen, spread over the whole listing; None: all.
-        progress: called before each portion.
 
     Raises:
         SourceUnavailable: the source cannot be listed.

@@ -49,7 +49,6 @@ def refetch_raw_bytes(
     """Fetch the documents again whose raw bytes deviations name as missing or changed.
 
     Args:
-        run_id: for the event log.
         deviations: of an incident; those about anything else are passed over.
     """
     named = {match[1] for each in deviations if each.kind in _DAMAGED and (match := _RAW_NAME.fullmatch(each.subject))}

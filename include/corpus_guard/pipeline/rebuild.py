@@ -65,7 +65,6 @@ def rebuild_lost_batches(
     """Make again those of some batches that are missing or unreadable; call it before a run reads them.
 
     Args:
-        run_id: for the event log.
         names: of Parquet files; those of versions before those of their vectors and signals (`batches_of_outbox`, …).
 
     Returns:

@@ -159,10 +159,7 @@ def reparse(
     """Parse the raw bytes of what is newest or served again, and judge and publish what reads differently.
 
     Args:
-        run_id: identity of this run.
         source_names: names; empty: all of the ledger.
-        dry_run: count, and record nothing.
-        progress: called before each batch.
 
     Raises:
         UnknownSubject: a name is not in sources.yaml.

@@ -175,10 +175,8 @@ def rescreen(
 
     Args:
         blobs: the raw bytes, from which a lost batch is made again; a dry run makes none.
-        run_id: identity of this run.
         source_names: names; empty: all of the ledger.
         dry_run: report the difference and record nothing.
-        progress: called before each batch.
 
     Raises:
         UnknownSubject: a name is not in sources.yaml.

@@ -52,7 +52,6 @@ def attest(ledger: Ledger, version_id: str, signer: Ed25519PrivateKey) -> JsonOb
 
     Args:
         version_id: all 32 digits.
-        signer: key that vouches for it.
 
     Returns:
         A DSSE envelope, JSON-ready: ``payload`` (base64), ``payloadType``, ``signatures``.
@@ -99,7 +98,6 @@ def check_attestation(envelope: bytes, keys: Sequence[VerifierKey], content: byt
     """Return the statement of an attestation that one of `keys` signed.
 
     Args:
-        envelope: JSON, as exported.
         keys: trusted public keys, in the form in which the log's keys are exchanged.
         content: bytes of the document; None: they are not compared.
 

@@ -73,7 +73,6 @@ def check_proof(path: Path, keys: Sequence[VerifierKey], text: bytes | None = No
     """Check a proof, or an exported folder.
 
     Args:
-        path: written by `corpus_guard.proof.proving`.
         keys: trusted keys of the log or its witnesses, not taken from the proof; one that signed is enough.
         text: text that the chunk (in a folder: any chunk) is said to hold, as its exact UTF-8 bytes.
 

@@ -63,10 +63,6 @@ class _Progress:
 def heal(ledger: Ledger, storage: Storage, store: Store, run_id: str, deviations: Sequence[Deviation]) -> HealingReport:
     """Undo those of `deviations` that can be undone; seal and verify afterwards.
 
-    Args:
-        run_id: id of the run, for the event log.
-        deviations: found by a verification.
-
     Raises:
         StoreUnavailable: the vector store does not answer; running again converges.
         Inconsistent: what was read back after writing is not what was written.

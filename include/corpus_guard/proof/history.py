@@ -40,7 +40,6 @@ def seal_differences(
     """Yield the differences between two seals; memory is as large as what changed.
 
     Args:
-        storage: where manifests lie.
         older: number of a seal; None: the last but one.
         newer: number of a later seal; None: the last.
 

@@ -26,10 +26,11 @@ import sqlalchemy as sa
 
 from corpus_guard.batches.logged_files import log_files
 from corpus_guard.domain import JsonRecord, Progress, digest, no_progress, sha256_bytes
-from corpus_guard.errors import Inconsistent, Misuse, Stale, UnknownSubject
+from corpus_guard.errors import Inconsistent, Misuse, Stale
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
+from corpus_guard.ledger.short_ids import find_id
 from corpus_guard.ledger.states import ALERTING_STATES, IncidentState
 from corpus_guard.ledger.tables import events, heads, incidents, seals
 from corpus_guard.proof.deviations import Deviation, DeviationKind
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from corpus_guard.corpus.store import Store
     from corpus_guard.settings import Settings
 
-MIN_ID_PREFIX: Final = 4  # characters of an id that name an incident
 _STATES_BEFORE: Final[Mapping[IncidentState, Sequence[IncidentState]]] = {
     IncidentState.HEALED: (IncidentState.OPEN,),
     IncidentState.ACCEPTED: (IncidentState.OPEN,),
@@ -180,19 +180,14 @@ def find_incident(ledger: Ledger, prefix: str) -> Incident:
     """Return the incident whose id is `prefix` or begins with it.
 
     Raises:
-        UnknownSubject: no incident, or more than one, has such an id.
+        UnknownSubject, Misuse: as `find_id`.
     """
-    matches = [
-        incident
-        for incident in list_incidents(ledger)
-        if len(prefix) >= MIN_ID_PREFIX and incident.incident_id.startswith(prefix)
-    ]
-    if len(matches) != 1:
-        raise UnknownSubject(
-            f"incident {prefix}: {len(matches)} incidents have an id that begins with it, expected 1 (give "
-            f"at least {MIN_ID_PREFIX} characters); `guard incident list` shows the ids"
+    with ledger.read() as connection:
+        incident_id = find_id(
+            connection, sa.select(incidents.c.incident_id), prefix, "incident", "see `guard incident list`"
         )
-    return matches[0]
+        row = connection.execute(sa.select(incidents).where(incidents.c.incident_id == incident_id)).one()
+        return Incident(**row._mapping)
 
 
 def load_deviations(storage: Storage, incident: Incident) -> list[Deviation]:
@@ -210,11 +205,7 @@ def _readable_deviations(storage: Storage, listed_incidents: Iterable[Incident])
 
 
 def subjects_of_incidents(ledger: Ledger, storage: Storage, *, without: str = "") -> set[str]:
-    """Return the files, versions, documents and chunks that incidents name.
-
-    Args:
-        without: id of an incident to leave out.
-    """
+    """Return the files, versions, documents and chunks that incidents name."""
     other_incidents = (incident for incident in list_incidents(ledger) if incident.incident_id != without)
     deviations = _readable_deviations(storage, other_incidents)
     return {name for deviation in deviations for name in (deviation.subject, deviation.doc_id) if name}
@@ -277,12 +268,9 @@ def end_incident(
     baseline.
 
     Args:
-        settings: home, where the newest head is remembered.
         prefix: id of the incident, or the beginning of it.
         state: healed (from open), accepted (from open), or closed (from open or healed).
         by: the person who ends it; for *healed* the run or command.
-        reason: why; kept.
-        run_id: for the log.
 
     Raises:
         Misuse: no name or no reason is given.

@@ -22,6 +22,7 @@ from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.states import UNFINISHED_STATES, PublicationState, ReviewAction, VersionState
 from corpus_guard.ledger.tables import chunks, decision_stands, decisions, events, publications, seals, versions
+from corpus_guard.proof.alignment import align
 from corpus_guard.proof.log.merkle import Frontier, leaf_hash
 
 if TYPE_CHECKING:
@@ -269,23 +270,9 @@ def compare_manifests(before: Iterable[bytes], after: Iterable[bytes]) -> Iterat
 
     A record is modified if its text, vector or metadata changed.
     """
-    old_lines, new_lines = _keyed_digests(before), _keyed_digests(after)
-    old, new = next(old_lines, _END), next(new_lines, _END)
-    while old is not _END or new is not _END:
-        key = min(old[0], new[0])
-        if old[0] == new[0]:
-            if old[1] != new[1]:
-                yield ManifestChange(key, "modified", new[1])
-            old, new = next(old_lines, _END), next(new_lines, _END)
-        elif key == old[0]:
-            yield ManifestChange(key, "removed", None)
-            old = next(old_lines, _END)
-        else:
-            yield ManifestChange(key, "added", new[1])
-            new = next(new_lines, _END)
-
-
-_END: Final = (("\uffff", ""), "")  # greater than every key: ids are hexadecimal
+    for key, old, new in align(_keyed_digests(before), _keyed_digests(after)):
+        if old != new:
+            yield ManifestChange(key, "added" if old is None else "removed" if new is None else "modified", new)
 
 
 def _keyed_digests(lines: Iterable[bytes]) -> Iterator[tuple[RecordKey, str]]:

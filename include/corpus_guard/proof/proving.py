@@ -92,16 +92,12 @@ def prove_chunk(ledger: Ledger, storage: Storage, settings: Settings, chunk_id: 
 
 
 def export_proofs(ledger: Ledger, storage: Storage, settings: Settings, folder: Path) -> int:
-    """Export the log, its newest head, the manifest it names and the public keys as files.
+    """Export the log, its newest head, the manifest it names and the public keys as files; return the number of events.
 
     `corpus_guard.proof.checking` checks them without this machine.
 
     Args:
-        settings: folder of the keys.
         folder: created if it does not exist; files of an older export are replaced, the head last.
-
-    Returns:
-        Number of events written.
 
     Raises:
         Misuse: nothing was sealed and signed yet.

@@ -24,8 +24,6 @@ def sign_act(signer: Signer, act_id: str, kind: str, subject: str, revision: str
     """Return the note that states an act, signed.
 
     Args:
-        signer: the reviewer's own key.
-        act_id: id of the decision or act.
         kind: release, mute, confirm, ….
         subject: subject of its event: a version, or a mute.
         revision: of the item as the reviewer saw it; empty where there is none.
@@ -39,8 +37,6 @@ def signature_problem(kind: str, subject: str, body: Mapping[str, object]) -> st
 
     Args:
         kind: of the event: ``decided`` or ``review_…``.
-        subject: of the event.
-        body: of the event.
     """
     if body.get("auth") != KEY_AUTH:
         return ""

@@ -123,11 +123,7 @@ class Purger:
         """Remove what was planned, prove that it is gone, and seal.
 
         Args:
-            run_id: id of this run.
-            plan: from `corpus_guard.removal.purge_plan.plan_purge`.
-            by: who asks for it.
             reason: why; kept for good, so it must not quote what is purged.
-            progress: called before each step.
 
         Raises:
             Misuse: no name or no reason is given, or the same content came in again since the plan was made.

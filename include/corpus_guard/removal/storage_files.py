@@ -238,9 +238,7 @@ def holds_trace(index: TraceIndex, stream: BinaryIO, location: str) -> bool:
     """Return whether a file holds a trace, as it is or, if it is Parquet, decoded.
 
     Args:
-        index: traces to search for.
         stream: the file, seekable.
-        location: name of the file, for errors.
 
     Raises:
         Inconsistent: the file is Parquet and unreadable, so nothing can be said about its content.

@@ -58,15 +58,8 @@ def withdraw_versions(
     """Take versions out of service, block what they hold, and log it.
 
     Args:
-        connection: a writing one.
-        run_id: id of the run, for the event log.
-        removal_id: id of the withdrawal.
-        version_ids: versions to withdraw.
         content_sha256: bytes to block.
         text_sha256: texts to block.
-        policy_digest: digest of the policy in force.
-        by: who approved it.
-        reason: why; kept.
         decided: decisions to reject them are in the ledger already; they take effect.
     """
     columns = sa.select(versions.c.version_id, versions.c.state)
@@ -138,15 +131,7 @@ def mark_applied(connection: sa.Connection, version_ids: Iterable[str]) -> None:
 def block_content(
     connection: sa.Connection, removal_id: str, content_sha256: Iterable[str], text_sha256: Iterable[str], reason: str
 ) -> None:
-    """Keep bytes and texts from coming back.
-
-    Args:
-        connection: a writing one.
-        removal_id: id of the purge or withdrawal.
-        content_sha256: of bytes as fetched.
-        text_sha256: of texts as parsed.
-        reason: why; kept.
-    """
+    """Keep bytes and texts from coming back."""
     blocked_at = now()
     rows = [
         {"sha256": sha256, "kind": kind, "purge_id": removal_id, "reason": reason, "blocked_at": blocked_at}
@@ -167,17 +152,7 @@ def reject_versions(
     reason: str,
     purpose: Purpose,
 ) -> None:
-    """Reject versions by a decision that takes effect at once.
-
-    Args:
-        connection: a writing one.
-        run_id: id of the run, for the event log.
-        version_ids: versions to reject.
-        policy_digest: digest of the policy in force.
-        by: who decided.
-        reason: why; kept.
-        purpose: what it is made for.
-    """
+    """Reject versions by a decision that takes effect at once."""
     decided_at = now()
     mark_applied(connection, version_ids := list(version_ids))  # a waiting release would serve it again
     for row in select_in_batches(connection, sa.select(versions), versions.c.version_id, version_ids):
@@ -215,9 +190,6 @@ def retire_versions(connection: sa.Connection, run_id: str, version_ids: Sequenc
     """Ask the outbox to withdraw versions, and retire the documents that have no other version to serve.
 
     Args:
-        connection: a writing one.
-        run_id: id of the run, for the event log.
-        version_ids: versions to retire.
         reason: written into the event of a document that is retired.
     """
     columns = sa.select(documents.c.doc_id, documents.c.target_version)

@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterable, Mapping
 import sqlalchemy as sa
 
 from corpus_guard.batches.tables import in_batches
-from corpus_guard.ledger.queries import insert_missing, select_in_batches
+from corpus_guard.ledger.queries import insert_missing, values_by_id
 from corpus_guard.ledger.tables import campaigns, documents, versions
 from corpus_guard.screening.survey.resemblance import band_keys
 from corpus_guard.screening.survey.signals import Signals
@@ -68,8 +68,7 @@ def assign_campaigns(
 def _waiting_versions(connection: sa.Connection, version_ids: Iterable[str]) -> dict[str, str]:
     """Return the campaigns of the versions that wait; only they have one."""
     statement = sa.select(versions.c.version_id, versions.c.campaign).where(versions.c.campaign != "")
-    rows = select_in_batches(connection, statement, versions.c.version_id, version_ids)
-    return {row.version_id: row.campaign for row in rows}
+    return values_by_id(connection, statement, version_ids)
 
 
 def _campaigns_by_document(connection: sa.Connection, doc_ids: Iterable[str]) -> dict[str, str]:
@@ -79,7 +78,7 @@ def _campaigns_by_document(connection: sa.Connection, doc_ids: Iterable[str]) ->
         .join(documents, documents.c.latest_version == versions.c.version_id)
         .where(versions.c.campaign != "")
     )
-    return {row.doc_id: row.campaign for row in select_in_batches(connection, statement, versions.c.doc_id, doc_ids)}
+    return values_by_id(connection, statement, doc_ids)
 
 
 def _campaigns_by_band(connection: sa.Connection, bands: Iterable[int]) -> dict[int, str]:

@@ -122,21 +122,13 @@ def decide(
     identities: Identities = NOBODY,
     purpose: Purpose | None = None,
 ) -> list[Decision]:
-    """Decide on items: all of them or none.
+    """Decide on items, all of them or none; return the decisions in their order.
 
     Args:
         rules: the policy's review rules; they say which releases need two people.
         items: 1 to `MAX_ITEMS` different items, each in the revision that the reviewer saw.
-        choice: release, reject or escalate.
-        reviewer: the person who decides.
-        reason: why, in the reviewer's words; required.
-        policy_digest: digest of the policy in force.
-        identities: the people of reviewers.yaml.
         purpose: ``withdraw``: reject what is served; ``restore``: release what was withdrawn; None: a review of the
             quarantine.
-
-    Returns:
-        One decision per item, in the order of `items`.
 
     Raises:
         Misuse: no reason, no item, too many items, or the same item twice.

@@ -20,7 +20,7 @@ from corpus_guard.batches.reading import read_checked_versions
 from corpus_guard.domain import Finding, Skipped, Span, Stamp, TrustLevel, Version
 from corpus_guard.errors import GuardError, UnknownSubject
 from corpus_guard.ledger import Ledger
-from corpus_guard.ledger.queries import select_in_batches
+from corpus_guard.ledger.queries import rows_by_id
 from corpus_guard.ledger.tables import chunks, documents, versions
 from corpus_guard.ledger.triage import principal_name
 from corpus_guard.review.queue import QueueItem
@@ -166,19 +166,12 @@ def load_evidence(ledger: Ledger, storage: Storage, item: QueueItem) -> ItemEvid
 def load_contradictions(
     ledger: Ledger, storage: Storage, version: Version, findings: Sequence[Finding]
 ) -> list[Contradiction | None]:
-    """Return both sentences of each finding that names two; None for the others.
-
-    Args:
-        ledger: knows where the other versions are.
-        storage: holds their texts.
-        version: the version with these findings.
-        findings: in any order.
-    """
+    """Return both sentences of each finding that names two; None for the others."""
     wanted = {finding.counterstatement.version_id for finding in findings if finding.counterstatement}
     columns = (versions.c.version_id, versions.c.batch, documents.c.source, documents.c.uri, documents.c.trust)
     statement = sa.select(*columns).join(documents, documents.c.doc_id == versions.c.doc_id)
     with ledger.read() as connection:
-        rows = {row.version_id: row for row in select_in_batches(connection, statement, versions.c.version_id, wanted)}
+        rows = rows_by_id(connection, statement, wanted)
     texts: dict[str, str] = {}
     for version_id, row in rows.items():
         with contextlib.suppress(GuardError):  # damaged: `guard verify` names it, and the ids are still shown
@@ -235,11 +228,6 @@ def find_neighbours(
     """Return the nearest served chunks of trusted sources, then of reviewed ones.
 
     Loads the embedder and queries Chroma, which is slow: call it only on request.
-
-    Args:
-        models: supplies the embedder.
-        evidence: the item.
-        k: maximum number of chunks.
 
     Raises:
         StoreUnavailable: the vector store does not answer.

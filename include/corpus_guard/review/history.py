@@ -9,16 +9,15 @@ from typing import Final
 import sqlalchemy as sa
 
 from corpus_guard.domain import JsonRecord
-from corpus_guard.errors import Misuse, UnknownSubject
+from corpus_guard.errors import Misuse
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.queries import Row
+from corpus_guard.ledger.short_ids import find_id
 from corpus_guard.ledger.tables import documents, versions
 from corpus_guard.review.queue import decode_cursor, encode_cursor
 from corpus_guard.review.records import REVIEW_RECORDS
 
 MAX_PAGE_SIZE: Final = 500  # entries
-MIN_ID_PREFIX_CHARS: Final = 8
-AMBIGUOUS_SHOWN: Final = 5  # ids that a message names
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +71,8 @@ def load_history(
     """Return a page of the history.
 
     Args:
-        reviewer: full name or id of a reviewer.
-        source: source of the documents, or of the mutes.
         kind: release, reject, escalate, undo, mute, confirm, lift, withdraw, restore, purge or enhance.
-        version_id: id of one item.
         after: `HistoryPage.next` of the previous page.
-        size: maximum number of entries, 1 to 500.
 
     Raises:
         Misuse: an argument is invalid.
@@ -123,21 +118,10 @@ def find_entry_id(ledger: Ledger, prefix: str) -> str:
     """Return the id of the decision, act or mute whose id is `prefix` or begins with it.
 
     Raises:
-        UnknownSubject: there is none.
-        Misuse: the prefix is too short, or several ids begin with it.
+        UnknownSubject, Misuse: as `find_id`.
     """
-    where = "see `guard quarantine history`"
-    if len(prefix) < MIN_ID_PREFIX_CHARS:
-        raise Misuse(f"decision {prefix!r}: give at least {MIN_ID_PREFIX_CHARS} characters of its id; {where}")
-    matches = REVIEW_RECORDS.c.id.startswith(prefix.lower().replace("\x00", ""), autoescape=True)
-    statement = sa.select(REVIEW_RECORDS.c.id).where(matches).order_by(REVIEW_RECORDS.c.id).limit(AMBIGUOUS_SHOWN)
     with ledger.read() as connection:
-        ids = connection.scalars(statement).all()
-    if not ids:
-        raise UnknownSubject(f"decision {prefix[:64]!r} is not in the ledger; {where}")
-    if len(ids) > 1:
-        raise Misuse(f"decision {prefix!r} could be {', '.join(ids)}; give more of its id")
-    return str(ids[0])
+        return find_id(connection, sa.select(REVIEW_RECORDS.c.id), prefix, "decision", "see `guard quarantine history`")
 
 
 def _build_entry(row: Row) -> HistoryEntry:

@@ -95,10 +95,6 @@ class Identities:
     def sign_in(self, private: Ed25519PrivateKey, login: str) -> Reviewer:
         """Return the person whose private key this is, as a reviewer who signs.
 
-        Args:
-            private: the key.
-            login: name of the user who runs the command.
-
         Raises:
             NotAllowed: the key is nobody's, or that of a person with another login.
         """
@@ -206,7 +202,6 @@ def create_key(file: Path, name: str) -> str:
 
     Args:
         file: does not exist yet; only its owner can read it afterwards.
-        name: of the key, without spaces and plus signs.
 
     Raises:
         Misuse: the file exists: who signed with its key could not be told any more.

@@ -46,12 +46,7 @@ class ReviewLabel(JsonRecord):
 
 
 def load_labels(ledger: Ledger, *, source: str | None = None, since: datetime | None = None) -> Iterator[ReviewLabel]:
-    """Yield labels, ordered by version id and streamed from the ledger.
-
-    Args:
-        source: only documents of this source.
-        since: only decisions made at this time or later.
-    """
+    """Yield labels, ordered by version id and streamed from the ledger."""
     newest = (
         sa.func.row_number()
         .over(partition_by=decisions.c.version_id, order_by=(decisions.c.decided_at.desc(), decisions.c.decision_id))

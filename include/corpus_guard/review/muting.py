@@ -82,14 +82,8 @@ def propose_mute(
     """Propose to mute a code in a source. Nothing is muted until another person confirms.
 
     Args:
-        policy: the policy in force.
         source: name of a source that has documents in the ledger.
         code: code of a finding, such as ``instructions.override``.
-        reviewer: the person who proposes.
-        reason: why; required.
-        policy_digest: digest of the policy in force.
-        version_id: the item that gave rise to it, if any.
-        identities: the people of reviewers.yaml.
 
     Raises:
         Misuse: no reason, or this code cannot be muted.

@@ -13,7 +13,7 @@ from typing import Final
 import sqlalchemy as sa
 
 from corpus_guard.ledger import Ledger
-from corpus_guard.ledger.queries import select_in_batches
+from corpus_guard.ledger.queries import values_by_id
 from corpus_guard.ledger.tables import documents, versions
 
 SHORT_ID: Final = 8  # characters, of an id that names nothing
@@ -35,16 +35,9 @@ def name_documents(ledger: Ledger, messages: Sequence[str]) -> list[str]:
     names: dict[str, str] = {}
     if ids:
         with ledger.read() as connection:
-            statement = sa.select(documents.c.doc_id, documents.c.uri)
-            names |= {row.doc_id: row.uri for row in select_in_batches(connection, statement, documents.c.doc_id, ids)}
-            statement = sa.select(versions.c.version_id, documents.c.uri).join_from(
-                versions, documents, documents.c.doc_id == versions.c.doc_id
-            )
-            unnamed = [value for value in ids if value not in names]
-            names |= {
-                row.version_id: row.uri
-                for row in select_in_batches(connection, statement, versions.c.version_id, unnamed)
-            }
+            of_version = documents.c.doc_id == versions.c.doc_id
+            names |= values_by_id(connection, sa.select(versions.c.version_id, documents.c.uri).where(of_version), ids)
+            names |= values_by_id(connection, sa.select(documents.c.doc_id, documents.c.uri), ids)
 
     def name(match: re.Match[str]) -> str:
         uri = names.get(match[0])

@@ -125,9 +125,9 @@ def overdue_to_report(
     return overdue
 
 
-def mark_overdue_reported(storage: Storage, overdue: OverdueItems, when: datetime | None = None) -> None:
+def mark_overdue_reported(storage: Storage, overdue: OverdueItems) -> None:
     """Record that a reminder was sent. Call it after sending: a message may come twice, but is never lost."""
-    storage.write_json(LAST_REPORT_FILE, {"at": (when or now()).isoformat(), "items": overdue["items"]})
+    storage.write_json(LAST_REPORT_FILE, {"at": now().isoformat(), "items": overdue["items"]})
 
 
 def overdue_message(overdue: OverdueItems) -> str:

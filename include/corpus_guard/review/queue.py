@@ -23,15 +23,15 @@ import orjson
 import sqlalchemy as sa
 
 from corpus_guard.domain import Finding, JsonRecord, Severity
-from corpus_guard.errors import Misuse, UnknownSubject
+from corpus_guard.errors import Misuse
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.queries import Row, finding_from_row, select_in_batches
+from corpus_guard.ledger.short_ids import find_id
 from corpus_guard.ledger.states import VERSION_STATES, VersionState
 from corpus_guard.ledger.tables import decisions, documents, findings, versions, waits_for_decision
 from corpus_guard.review.records import VersionReview, latest_versions, load_reviews
 
-MIN_ID_PREFIX_CHARS: Final = 6
 MAX_PAGE_SIZE: Final = 200  # items
 
 Sort = Literal["risk", "age", "source"]
@@ -132,7 +132,6 @@ def load_page(
         criteria: which items; None: all that wait.
         sort: ``risk``: highest first; ``age``: longest waiting first; ``source``: by name, then risk.
         after: `QueuePage.next` of the previous page.
-        size: maximum number of items, 1 to 200.
 
     Raises:
         Misuse: an argument is invalid.
@@ -160,20 +159,13 @@ def find_item(ledger: Ledger, prefix: str) -> QueueItem:
     """Return the version whose id is `prefix` or begins with it.
 
     Raises:
-        UnknownSubject: there is none.
-        Misuse: the prefix is too short, or several ids begin with it.
+        UnknownSubject, Misuse: as `find_id`.
     """
-    if len(prefix) < MIN_ID_PREFIX_CHARS:
-        raise Misuse(
-            f"item {prefix!r}: give at least {MIN_ID_PREFIX_CHARS} characters of its id; see `guard quarantine list`"
-        )
-    matches = versions.c.version_id.startswith(prefix.lower().replace("\x00", ""), autoescape=True)
     with ledger.read() as connection:
-        rows = connection.execute(_select_items().where(matches).limit(2)).all()
-        if not rows:
-            raise UnknownSubject(f"item {prefix[:64]!r} is not in the ledger; see `guard quarantine list`")
-        if len(rows) > 1:
-            raise Misuse(f"item {prefix!r} could be {rows[0].version_id} or {rows[1].version_id}; give more of its id")
+        version_id = find_id(
+            connection, sa.select(versions.c.version_id), prefix, "item", "see `guard quarantine list`"
+        )
+        rows = connection.execute(_select_items().where(versions.c.version_id == version_id)).all()
         return _build_items(connection, rows)[0]
 
 

@@ -192,7 +192,6 @@ def load_versions(connection: sa.Connection, version_ids: Iterable[str], *, lock
     """Return the columns that a decision depends on, by version id.
 
     Args:
-        connection: a connection to the ledger.
         version_ids: the versions; unknown ids are left out of the result.
         lock: keep others from deciding on these versions, or applying decisions, until the transaction ends.
     """
@@ -234,12 +233,6 @@ def record_act(
     """Insert an act (anything except a release or a rejection) and its event. Return the act's id.
 
     Args:
-        connection: a connection from `Ledger.write`.
-        kind: the action.
-        reviewer: the person who acts.
-        reason: the reason.
-        policy_digest: digest of the policy in force.
-        when: the time of the act.
         cause: a person, or the time to decide is over.
         columns: further columns of the table `acts`.
     """

@@ -28,7 +28,7 @@ from corpus_guard.corpus.publishing import CONTRADICTED, JUDGEMENT_EVENT_FIELDS,
 from corpus_guard.domain import Counterstatement, Finding, Judgement, Severity, TrustLevel, Verdict, Version
 from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
-from corpus_guard.ledger.queries import Row, select_in_batches
+from corpus_guard.ledger.queries import Row, select_in_batches, values_by_id
 from corpus_guard.ledger.states import ReviewAction, VersionState
 from corpus_guard.ledger.tables import decision_stands, decisions, documents, findings, versions
 from corpus_guard.ledger.triage import Triage
@@ -79,7 +79,6 @@ def late_contradictions(
     """Return what accepted versions contradict that is served.
 
     Args:
-        judgements: of a run.
         contradicted: what a trusted version contradicts, by its id.
     """
     return [
@@ -98,10 +97,8 @@ def contradictions_of_released(
     Args:
         released: versions of any trust level; those that are not trusted contradict nothing.
         vectors: storage name of the table of their vectors; empty where they have none.
-        storage: holds that table.
-        store: the collections.
         screening: nothing is compared where its policy has no check `conflict`.
-        models: of the deployment. The trained reader reads, and no other model is asked: a release waits for no endpoint.
+        models: the trained reader reads, and no other model is asked: a release waits for no endpoint.
     """
     conflict = screening.check(Conflict.name)
     if not vectors or not isinstance(conflict, Conflict):
@@ -139,7 +136,6 @@ def completed_groups(
 
     Args:
         policy: says which findings count.
-        judgements: of a run.
         agreements: a version's groups, by its id.
     """
     groups = []
@@ -172,18 +168,13 @@ def reopen(
     contradictions: Iterable[LateContradiction] = (),
     case_id: str = "",
 ) -> int:
-    """Reopen the served members of groups, and what trusted documents contradict.
+    """Reopen the served members of groups, and what trusted documents contradict; return how many are reopened now.
 
     Args:
-        connection: of a `Ledger.write`.
-        run_id: the run that completed the groups.
         policy: weighs the new findings; one that it shadows reopens nothing.
         groups: from `completed_groups`, or of a case.
         contradictions: from `late_contradictions`.
         case_id: of the case whose accused versions the groups name; empty: later versions completed the groups.
-
-    Returns:
-        The number of versions that were reopened now.
     """
     by_document: defaultdict[str, list[CompletedGroup]] = defaultdict(list)
     for group in groups:
@@ -193,11 +184,12 @@ def reopen(
     for contradiction in contradictions:
         by_version[contradiction.statement.other.version_id].append(contradiction)
     contradicted = {contradiction.statement.other.doc_id for each in by_version.values() for contradiction in each}
-    sources = _sources(connection, {contradiction.version_id for each in by_version.values() for contradiction in each})
+    contradicting = {contradiction.version_id for each in by_version.values() for contradiction in each}
+    sources = values_by_id(connection, sa.select(versions.c.version_id, versions.c.doc_id), contradicting)
     rows = _reopenable(connection, {*by_document, *contradicted})
-    campaigns = _campaigns(
-        connection, {by_document[row.doc_id][0].version_id for row in rows if row.doc_id in by_document}
-    )
+    # What versions that wait have reopened waits beside them.
+    waiting = {by_document[row.doc_id][0].version_id for row in rows if row.doc_id in by_document}
+    campaigns = values_by_id(connection, sa.select(versions.c.version_id, versions.c.campaign), waiting)
     stored_findings = load_findings(connection, [row.version_id for row in rows])
     when, count = now(), 0
     for row in rows:
@@ -263,22 +255,6 @@ def _reopenable(connection: sa.Connection, doc_ids: Iterable[str]) -> list[Row]:
         .order_by(versions.c.version_id)
     )
     return list(select_in_batches(connection, statement, documents.c.doc_id, doc_ids))
-
-
-def _campaigns(connection: sa.Connection, version_ids: Iterable[str]) -> dict[str, str]:
-    """Return the campaigns of the versions that wait: what they reopened waits beside them."""
-    statement = sa.select(versions.c.version_id, versions.c.campaign)
-    return {
-        row.version_id: row.campaign
-        for row in select_in_batches(connection, statement, versions.c.version_id, version_ids)
-    }
-
-
-def _sources(connection: sa.Connection, version_ids: Iterable[str]) -> dict[str, str]:
-    """Return the document of each version."""
-    statement = sa.select(versions.c.version_id, versions.c.doc_id)
-    rows = select_in_batches(connection, statement, versions.c.version_id, version_ids)
-    return {row.version_id: row.doc_id for row in rows}
 
 
 def _describe_contradictions(

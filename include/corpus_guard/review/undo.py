@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Final
 
 import sqlalchemy as sa
@@ -43,9 +43,6 @@ def undo_decision(
 
     Args:
         decision_id: id of a release, a rejection or an escalation.
-        reviewer: the person who undoes it.
-        reason: why; required.
-        policy_digest: digest of the policy in force.
 
     Returns:
         Ids of the undone decisions: undoing a first approval undoes the second as well, and undoing the decision that counts
@@ -157,7 +154,6 @@ def lapse_releases(ledger: Ledger, version_ids: Sequence[str], *, policy_digest:
 
     Args:
         version_ids: versions whose text changes.
-        policy_digest: digest of the policy in force.
 
     Returns:
         Ids of the undone releases.
@@ -186,14 +182,12 @@ def lapse_releases(ledger: Ledger, version_ids: Sequence[str], *, policy_digest:
     return lapsed
 
 
-def escalate_expired(
-    ledger: Ledger, rules: ReviewRules, when: datetime | None = None, *, policy_digest: str = ""
-) -> int:
+def escalate_expired(ledger: Ledger, rules: ReviewRules, *, policy_digest: str = "") -> int:
     """Escalate and mark items that wait longer than the policy allows; they stay in quarantine.
 
     Return how many are new.
     """
-    when = when or now()
+    when = now()
     limit = when - timedelta(days=rules.expire_days)
     marked = escalated_for_time()
     statement = (

@@ -150,15 +150,12 @@ class Forecast(JsonRecord):
 
 
 def forecast_sources(policy: Policy, documents: Iterable[JudgedDocument], target: float) -> list[Forecast]:
-    """Forecast the effect of `policy` on each source, and propose thresholds.
+    """Forecast the effect of `policy` on each source, and propose thresholds; sorted by name of the source.
 
     Args:
         policy: any policy; the parameters of its checks do not count, see the rules.
         documents: judged documents, streamed; two numbers are kept of each honest one.
         target: share of honest documents that may be stopped, above 0 and below 1.
-
-    Returns:
-        One forecast a source, sorted by name.
     """
     off = frozenset(name for name, section in policy.checks.items() if section.get("enabled") is False)
     sources: dict[str, _Tally] = {}
@@ -203,10 +200,7 @@ def propose_threshold(current: Threshold, honest: Sequence[tuple[int, float]], w
     """Propose the lowest risk that keeps false alarms under `target`, see the rules.
 
     Args:
-        current: the threshold in force.
         honest: (rank of the worst finding, risk) of each; rank above critical: stopped by any threshold.
-        waiting: undecided documents.
-        target: share of honest documents that may be stopped.
     """
     allowed = allowed_alarms(len(honest), target)
     if allowed is None:

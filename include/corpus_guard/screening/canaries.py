@@ -103,9 +103,9 @@ def load_canaries(path: Path = CANARIES_FILE) -> CanaryPack:
 
 
 @cache
-def canaries_digest(path: Path = CANARIES_FILE) -> str:
+def canaries_digest() -> str:
     """Return a digest that changes with the pack."""
-    return sha256_bytes(path.read_bytes())
+    return sha256_bytes(CANARIES_FILE.read_bytes())
 
 
 def plant_canaries(pack: CanaryPack, settings: Settings, chunker: Chunker, seed: str) -> list[Version]:
@@ -137,9 +137,6 @@ def screen_pack(
     """Screen the canaries of a run.
 
     Args:
-        screening: checks and policy of the run.
-        settings: limits of parsing.
-        chunker: cuts texts into chunks, as in the run.
         seed: fills the slots; the run's id.
         pack: the canaries, by default those of the package.
     """

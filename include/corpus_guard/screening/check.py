@@ -135,11 +135,7 @@ class ConfiguredCheck(Generic[ParamsType]):
 
         Args:
             code: the part after the check's name.
-            severity: how bad it is.
             score: how sure the check is, 0..1.
-            message: one sentence for a reviewer.
-            span: the evidence in the text.
-            tags: keys of `corpus_guard.screening.tags`.
             counterstatement: the sentence of another document that contradicts the evidence.
         """
         return Finding(

@@ -49,8 +49,6 @@ def decode_finding(finding: Finding, text: str, hidden: str) -> tuple[DecodedLay
 
     Args:
         finding: of the check `instructions`; its message names the encoding.
-        text: of the document.
-        hidden: the document's hidden text.
     """
     if finding.span is None:
         sources = [hidden[:MAX_SOURCE_CHARS]] if finding.code.endswith(".hidden") else []
@@ -74,7 +72,6 @@ def locate_hidden(screening: Screening, findings: Sequence[Finding], hidden: str
 
     Args:
         screening: has the check that reads the hidden text again.
-        findings: of the document.
         hidden: the document's hidden text; its first `MAX_SOURCE_CHARS` characters are read.
     """
     check = screening.check(Instructions.name)

@@ -30,7 +30,6 @@ def load_extensions(settings: Settings, check_names: Iterable[str]) -> Extension
 
     Args:
         settings: name the folder; the default one may be absent.
-        check_names: of the guard's own checks.
 
     Raises:
         SettingsError: the folder that the environment names is absent, or something in it is wrong.

@@ -225,7 +225,6 @@ def load_judged_documents(
     """Yield every document that has not vanished, by its latest version (messages and spans left out).
 
     Args:
-        source: only this source.
         mutes: source → codes that two people muted: findings from before the mute count as muted too.
     """
     statement: sa.Select[Any] = (

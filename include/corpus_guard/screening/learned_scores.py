@@ -134,12 +134,6 @@ class Network(LearnedScore):
 def load_score(kind: type[Score], path: Path, version: str, names: Sequence[str]) -> Score:
     """Read parameters.
 
-    Args:
-        kind: of the score.
-        path: a file such as ``learned/targeting.yaml``.
-        version: the version that the code computes.
-        names: its features, in order.
-
     Raises:
         SettingsError: the file is unreadable, of another version, or for other features.
     """

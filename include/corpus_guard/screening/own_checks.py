@@ -64,11 +64,7 @@ class OwnCheck:
     reads_findings = False
 
     def __init__(self, check: Check, file_digest: str) -> None:
-        """
-        Args:
-            check: of the extensions folder or of another package.
-            file_digest: of the file that it comes from.
-        """
+        """Take a check of the extensions folder or of another package, and the digest of the file that it comes from."""
         self._check, self._file_digest = check, file_digest
         self.name = check.name
         self.across_documents, self.second_stage = check.across_documents, check.second_stage
@@ -127,7 +123,6 @@ def load_own_checks(folder: Path, taken_names: Iterable[str]) -> Mapping[str, Ow
 
     Args:
         folder: with ``checks/`` and ``rules/`` in it; both may be absent.
-        taken_names: names that no check may have.
 
     Raises:
         SettingsError: one cannot be loaded, or its name is taken; the message names its file or package.

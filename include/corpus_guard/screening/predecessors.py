@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 import sqlalchemy as sa
@@ -24,7 +23,7 @@ from corpus_guard.batches.tables import versions_from_table
 from corpus_guard.domain import Version
 from corpus_guard.errors import Inconsistent
 from corpus_guard.ledger import Ledger, tables
-from corpus_guard.ledger.queries import select_in_batches
+from corpus_guard.ledger.queries import rows_by_id
 from corpus_guard.ledger.states import SERVABLE_STATES
 
 
@@ -63,35 +62,21 @@ def load_predecessors(ledger: Ledger, storage: Storage, versions: Sequence[Versi
 def _accepted_before(ledger: Ledger, versions: Iterable[Version]) -> dict[str, _Predecessor]:
     """Return id of the new version → its predecessor."""
     table = tables.versions
-    columns = sa.select(table.c.version_id, table.c.doc_id, table.c.batch, table.c.text_sha256)
-    accepted = columns.where(table.c.state.in_(SERVABLE_STATES))
-    served = accepted.join(tables.documents, tables.documents.c.target_version == table.c.version_id)
+    columns = table.c["version_id", "doc_id", "batch", "text_sha256"]
+    is_accepted = table.c.state.in_(SERVABLE_STATES)
+    is_served = tables.documents.c.target_version == table.c.version_id
+    served = sa.select(table.c.doc_id.label("of"), *columns).where(is_accepted).join(tables.documents, is_served)
     followers = [(version, parent) for version in versions if (parent := version.stamp.parent_version)]
-    parents = (parent for _, parent in followers)
-    doc_ids = (version.doc_id for version, _ in followers)
     with ledger.read() as connection:
-        by_id = {
-            row.version_id: _predecessor(row)
-            for row in select_in_batches(connection, accepted, table.c.version_id, parents)
-        }
-        by_document = {
-            row.doc_id: _predecessor(row) for row in select_in_batches(connection, served, table.c.doc_id, doc_ids)
-        }
+        accepted = rows_by_id(connection, sa.select(*columns).where(is_accepted), (parent for _, parent in followers))
+        by_document = rows_by_id(connection, served, (version.doc_id for version, _ in followers))
     predecessors: dict[str, _Predecessor] = {}
     for version, parent in followers:
-        predecessor = by_id.get(parent) or by_document.get(version.doc_id)
+        row = accepted.get(parent) or by_document.get(version.doc_id)
         # A parent of another document would be a forged stamp; nothing of it is compared.
-        if (
-            predecessor is not None
-            and predecessor.doc_id == version.doc_id
-            and predecessor.version_id != version.version_id
-        ):
-            predecessors[version.version_id] = predecessor
+        if row is not None and row.doc_id == version.doc_id and row.version_id != version.version_id:
+            predecessors[version.version_id] = _Predecessor(row.version_id, row.doc_id, row.batch, row.text_sha256)
     return predecessors
-
-
-def _predecessor(row: sa.Row[Any]) -> _Predecessor:
-    return _Predecessor(row.version_id, row.doc_id, row.batch, row.text_sha256)
 
 
 def _read(storage: Storage, batch: str, predecessors: Collection[_Predecessor]) -> list[Version]:

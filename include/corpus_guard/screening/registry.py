@@ -119,12 +119,8 @@ def build_screening(
     A check of one's own that the policy has no section for is on trial: the policy of the result shadows it.
 
     Args:
-        policy: names and parameters of the checks.
         models: opened when a check first needs one.
-        cache: keeps the results of slow checks.
         mutes: source → finding codes that two people muted.
-        classifier: of ML-FilterRAG.
-        extensions: suites and checks of the deployment.
 
     Raises:
         SettingsError: a section, a shadowed or a rejected code names an unknown check, or a parameter is wrong.

@@ -102,7 +102,6 @@ class Screening:
         """Return a judgement of every version, in order.
 
         Args:
-            versions: any number.
             survey: of the whole run; None when documents are screened one by one.
         """
         findings = [list(version.problems) for version in versions]

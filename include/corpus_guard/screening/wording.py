@@ -22,6 +22,7 @@ it is about."""
 UNKNOWN_BITS: Final = 15.5  # a word that is not in the vocabulary: mostly names
 NUMBER_BITS: Final = 12.0  # years and figures are often the very answer
 MAX_WORDS: Final = 4_000  # words read of a text: a chunk has some 200
+SHINGLE_WORDS: Final = 3
 IDEOGRAPHS: Final = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 """Inside of a character class: scripts written without spaces, where one character is one word."""
 WORD: Final = re.compile(r"[^\W_]+")
@@ -85,14 +86,14 @@ def stem(word: str) -> str:
     return word
 
 
-def shingles(text: str, width: int = 3) -> set[int]:
-    """Return hashes of every `width` words in a row.
+def shingles(text: str) -> set[int]:
+    """Return hashes of every `SHINGLE_WORDS` words in a row.
 
     All numbers are equal, so that last year's report resembles this year's. Hashes are comparable within one
     process only.
     """
     words = [_DIGITS.sub("0", word) for word in split_words(text)]
-    return {hash(tuple(words[start : start + width])) for start in range(len(words) - width + 1)}
+    return {hash(tuple(words[start : start + SHINGLE_WORDS])) for start in range(len(words) - SHINGLE_WORDS + 1)}
 
 
 def prose_share(text: str) -> float:

@@ -45,7 +45,7 @@ from numpy.typing import NDArray
 
 from corpus_guard.corpus.retriever import reasons_to_withhold
 from corpus_guard.corpus.store import Match
-from corpus_guard.domain import sha256_text
+from corpus_guard.domain import first_of_each, sha256_text
 from corpus_guard.ledger.states import PublicationState
 from corpus_guard.ledger.tables import bands, chunks, publications
 from corpus_guard.screening.folding import fold
@@ -233,24 +233,20 @@ def split_into_probes(text: str) -> list[str]:
     return list(dict.fromkeys([text, *parts]))[:MAX_PROBES]
 
 
-def find_candidates(text: str, corpus: SearchableCorpus, nearest: int = RECORDS_PER_PROBE) -> list[RetrievedText]:
+def find_candidates(text: str, corpus: SearchableCorpus) -> list[RetrievedText]:
     """Return what a text and its parts retrieve, each record once.
 
     Raises:
         StoreUnavailable, LedgerUnavailable: the corpus does not answer.
     """
-    candidates: dict[str, RetrievedText] = {}
-    for probe in split_into_probes(text):
-        for candidate in corpus.retrieve(probe, nearest):
-            candidates.setdefault(candidate.chunk_id, candidate)
-    return list(candidates.values())
+    records = (record for probe in split_into_probes(text) for record in corpus.retrieve(probe, RECORDS_PER_PROBE))
+    return list(first_of_each(records, lambda record: record.chunk_id).values())
 
 
 def attribute(text: str, candidates: Sequence[RetrievedText], vector: NDArray[np.float32]) -> list[Attribution]:
     """Return the candidates that a text of an earlier day lies in, the most confident first.
 
     Args:
-        text: of an earlier day.
         candidates: chunks of the live corpus, each once (`find_candidates`).
         vector: of the text, shape (dimensions,), length 1; from the embedder that made those of the
             candidates.
@@ -285,10 +281,6 @@ def attribute(text: str, candidates: Sequence[RetrievedText], vector: NDArray[np
 
 def find_in_live_store(ledger: Ledger, store: Store, embedder: TextEmbedder, text: str) -> list[Attribution]:
     """Return where a text of an earlier day lies in the live store, the most confident first.
-
-    Args:
-        embedder: the one that made the vectors of the collections.
-        text: of an earlier day.
 
     Raises:
         StoreUnavailable, LedgerUnavailable: the store or the ledger does not answer.

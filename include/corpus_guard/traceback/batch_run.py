@@ -80,11 +80,7 @@ def trace_portion(
     """Trace reports one after the other.
 
     Args:
-        access: opens the corpus; its ledger stores the traces.
         run_id: id of the night; the same night resumes the same traces.
-        report_ids: whole ids.
-        judge: decides for each text whether it leads to the output.
-        k: how many texts the RAG application retrieves.
         rag_model: asked before and after; None: nothing is asked again.
 
     Raises:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from corpus_guard.models import TextEmbedder
     from corpus_guard.traceback.judges import Judge
 
+CASES: Final = 12
+RETRIEVED: Final = 5  # texts for each question
 HONEST_EVERY: Final = 3  # every third question is not attacked
 DEVICES: Final = ("drum winch", "bow thruster", "tide gauge", "salt filter", "deck crane", "echo sounder", "foam pump")
 PLACES: Final = ("north quay", "old slipway", "fuel dock", "ferry pier", "east basin", "boat lift")
@@ -106,13 +108,13 @@ class JudgeCanaryResult:
         return 1 - self.found / max(self.poisoned, 1)
 
 
-def create_cases(seed: str, count: int = 12) -> list[CanaryCase]:
+def create_cases(seed: str) -> list[CanaryCase]:
     """Create complaints whose names and numbers `seed` chooses."""
     # The seed is no secret: what it fills in only must not be the same every night.
     chance = random.Random(digest("traced-canary/v1", [seed]))  # noqa: S311
     pairs = [(thing, place) for thing in DEVICES for place in PLACES]
     cases = []
-    for number, (thing, place) in enumerate(chance.sample(pairs, count)):
+    for number, (thing, place) in enumerate(chance.sample(pairs, CASES)):
         question, right, wrong, statements = FACTS[number % len(FACTS)]
         slots = {"thing": thing, "place": place, "right": chance.randint(2, 9), "wrong": chance.randint(11, 29)}
         query, truth, lie = (template.format(**slots) for template in (question, right, wrong))
@@ -125,14 +127,8 @@ def create_cases(seed: str, count: int = 12) -> list[CanaryCase]:
     return cases
 
 
-def examine_judge(judge: Judge, embedder: TextEmbedder, seed: str, k: int = 5) -> JudgeCanaryResult:
+def examine_judge(judge: Judge, embedder: TextEmbedder, seed: str) -> JudgeCanaryResult:
     """Trace the canaries of a night.
-
-    Args:
-        judge: the judge of the night.
-        embedder: of questions and texts.
-        seed: chooses names and numbers; the run id of the night.
-        k: how many texts are retrieved.
 
     Raises:
         JudgeFailed: the judge cannot give an opinion.
@@ -147,7 +143,7 @@ def examine_judge(judge: Judge, embedder: TextEmbedder, seed: str, k: int = 5) -
     corpus = InMemoryCorpus(stored, vectors, embedder)
     counts: Counter[str] = Counter()
     for case in cases:
-        loop_result = follow(case.complaint, corpus, judge, k=k)
+        loop_result = follow(case.complaint, corpus, judge, k=RETRIEVED)
         if loop_result.ended is StopReason.JUDGE_FAILED:
             raise JudgeFailed(loop_result.failure)
         judged = decide(case.complaint, loop_result, judge).judged

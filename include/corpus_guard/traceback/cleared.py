@@ -45,8 +45,6 @@ class ClearedTextsJudge:
     def __init__(self, judge: Judge, ledger: Ledger, report_id: str) -> None:
         """
         Args:
-            judge: asked about all texts.
-            ledger: tells what was cleared.
             report_id: of the complaint; empty: nothing was cleared.
         """
         self._judge = judge

@@ -104,10 +104,6 @@ def decide(
     """Conclude what the result of a loop amounts to.
 
     Args:
-        complaint: the question and its wrong answer.
-        loop_result: result of the loop.
-        judge: the judge that was used in the loop.
-        rag_model: answers the question again; None: nothing is asked again.
         ask_always: ask the RAG model even if the probability needs no second opinion, for the record.
         use_activations_always: also ask the model about complaints that accuse nobody, if its activations can count.
         priors: what people decided before, by SHA-256 of a text.
@@ -281,8 +277,6 @@ def _acquit(judged: Iterable[JudgedText], why: str, only: Collection[str] | None
 
     Args:
         judged: the texts with their labels.
-        why: added to the explanation.
-        only: ids of the texts to acquit; None: all.
     """
     return tuple(
         replace(text, opinion=Opinion(Label.BENIGN, text.opinion.score, f"{text.opinion.explanation}; {why}"))

@@ -58,6 +58,7 @@ from corpus_guard.intake.stamps import FETCHED_BY
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
+from corpus_guard.ledger.short_ids import find_id
 from corpus_guard.ledger.states import EnhancementState, PublicationState, Purpose, ReviewAction, VersionState
 from corpus_guard.ledger.tables import decisions, documents, enhancements, publications, reports, versions
 from corpus_guard.proof.sealing import seal_corpus
@@ -75,7 +76,6 @@ if TYPE_CHECKING:
 MAX_TEXT_LENGTH = 2_000  # characters of a text; where chunks are short, one chunk is the tighter limit
 MAX_NAME_LENGTH = 200  # characters of a name
 MAX_REASON_LENGTH = 2_000  # characters of a reason
-MIN_PREFIX_LENGTH = 6  # characters of an id
 REFUSING_CHECKS = ("instructions", "unicode")  # checks whose findings refuse a text, from this severity on
 REFUSING_SEVERITY = Severity.MEDIUM
 
@@ -232,9 +232,7 @@ class Enhancements:
         """Put a right answer behind a question, publish it and seal.
 
         Args:
-            builder: makes the version.
             draft: the question, its answer, and who vouches for it.
-            run_id: id of the run, for the event log.
 
         Raises:
             Misuse: the draft is invalid, its text is longer than a chunk, screening refuses it, or it was
@@ -256,13 +254,10 @@ class Enhancements:
 
         Args:
             prefix: its id, or the beginning of it.
-            by: who withdraws it.
-            reason: why; stored for good.
-            run_id: id of the run, for the event log.
 
         Raises:
-            Misuse: no name or no reason is given.
-            UnknownSubject: no enhancement or several begin with `prefix`.
+            Misuse: no name or no reason is given, or several ids begin with `prefix`.
+            UnknownSubject: there is no such enhancement.
             StoreUnavailable: the vector store does not answer; it is no longer served all the same, and the same call
                 again completes the work.
         """
@@ -456,24 +451,15 @@ def list_enhancements(ledger: Ledger, *, state: str | None = None, limit: int | 
 
 
 def find_enhancement(ledger: Ledger, prefix: str) -> Enhancement:
-    """Return an enhancement by its id or the beginning of it (at least six characters).
+    """Return an enhancement by its id or the beginning of it.
 
     Raises:
-        UnknownSubject: there is none, or there are several.
+        UnknownSubject, Misuse: as `find_id`.
     """
-    if not re.fullmatch(f"[0-9a-f]{{{MIN_PREFIX_LENGTH},32}}", prefix):
-        raise UnknownSubject(
-            f"enhancement {prefix[:40]!r}: expected at least {MIN_PREFIX_LENGTH} characters of its id; "
-            "`guard enhance list` shows the enhancements"
-        )
-    matches = _select_enhancements(ledger, enhancements.c.enhancement_id.startswith(prefix), limit=2)
-    if not matches:
-        raise UnknownSubject(
-            f"enhancement {prefix!r} is not in the ledger; `guard enhance list` shows the enhancements"
-        )
-    if len(matches) > 1:
-        raise UnknownSubject(f"enhancement {prefix!r}: several ids begin with it; give more of the id")
-    return matches[0]
+    ids = sa.select(enhancements.c.enhancement_id)
+    with ledger.read() as connection:
+        enhancement_id = find_id(connection, ids, prefix, "enhancement", "see `guard enhance list`")
+    return _select_enhancements(ledger, enhancements.c.enhancement_id == enhancement_id)[0]
 
 
 def _select_enhancements(

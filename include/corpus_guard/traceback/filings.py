@@ -73,10 +73,6 @@ class Filing:
 def validate_filing(filing: Filing, at: datetime) -> Filing:
     """Return `filing` as it can be stored: bounded, and without anything that a database refuses.
 
-    Args:
-        filing: as it was reported.
-        at: the current time.
-
     Raises:
         HostileInput: `report.empty_query`, `report.empty_output`, `report.no_zone` or `report.future`.
     """
@@ -112,14 +108,11 @@ def validate_filing(filing: Filing, at: datetime) -> Filing:
 
 
 def reporter_trust(right: int, wrong: int) -> float:
-    """Return the weight of a reporter.
+    """Return the weight of a reporter, above 0 and at most 1.
 
     Args:
         right: reports they counted for that were traced to poisoned texts.
         wrong: reports they counted for that ended as not poisoning.
-
-    Returns:
-        Above 0, at most 1.
     """
     return (PRIOR_TRACED_REPORTS + right) / (PRIOR_TRACED_REPORTS + right + wrong)
 

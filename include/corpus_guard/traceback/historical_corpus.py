@@ -71,7 +71,6 @@ def corpus_as_of(
     """Return what `query` could retrieve at `when`.
 
     Args:
-        storage: holds batches and vectors.
         embedder: embeds the question; the one that made the vectors of that time.
         when: with its time zone.
         query: the question; for another one the corpus may lack texts that are far from this one.

@@ -23,8 +23,6 @@ def create_judge(settings: Settings, models: Models, ledger: Ledger | None = Non
     """Create the judge that decides whether a text led to an output.
 
     Args:
-        settings: `Settings.judge` names it.
-        models: for the judge that needs no endpoint.
         ledger: stores an endpoint's answers, and says which embedded judge was promoted. Without a ledger,
             answers are kept as long as the judge lives, and the embedded judge is that of the settings, else
             that of the package.
@@ -48,11 +46,6 @@ def create_judge(settings: Settings, models: Models, ledger: Ledger | None = Non
 
 def create_rag_model(settings: Settings, models: Models, ledger: Ledger | None = None) -> RagModel:
     """Create the RAG model that answers a reported question again.
-
-    Args:
-        settings: `Settings.rag_model` names it.
-        models: for the small language model.
-        ledger: as for `create_judge`.
 
     Returns:
         An `ActivationWitness`, whose activations vote, if the model is the embedded one and a probe fits it.

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpus_guard.corpus.retriever import reasons_to_withhold
-from corpus_guard.domain import digest, to_storable
+from corpus_guard.domain import digest, first_of_each, to_storable
 from corpus_guard.traceback.retrieval import RetrievedText
 
 if TYPE_CHECKING:
@@ -38,12 +38,7 @@ class LiveCorpus:
     missing = 0
 
     def __init__(self, ledger: Ledger, store: Store, embedder: TextEmbedder) -> None:
-        """Search a store.
-
-        Args:
-            ledger: says which records are published.
-            embedder: embeds questions.
-        """
+        """Search a store."""
         self._ledger = ledger
         self._store = store
         self._embedder = embedder
@@ -71,11 +66,11 @@ class LiveCorpus:
 
     def _texts(self, matches: list[Match]) -> list[RetrievedText]:
         """Return texts in the order of `matches`; a published chunk that lies in two collections once."""
-        texts: dict[str, RetrievedText] = {}
-        for match, reason in zip(matches, reasons_to_withhold(self._ledger, matches), strict=True):
-            text = from_published_chunk(match) if reason is None else _from_unvouched_record(match, reason)
-            texts.setdefault(text.chunk_id, text)
-        return list(texts.values())
+        texts = (
+            from_published_chunk(match) if reason is None else _from_unvouched_record(match, reason)
+            for match, reason in zip(matches, reasons_to_withhold(self._ledger, matches), strict=True)
+        )
+        return list(first_of_each(texts, lambda text: text.chunk_id).values())
 
 
 def from_published_chunk(match: Match) -> RetrievedText:

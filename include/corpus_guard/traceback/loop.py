@@ -73,11 +73,6 @@ def follow(
     """Follow a complaint to the texts that led to it.
 
     Args:
-        complaint: the question and its wrong answer.
-        corpus: the corpus the question was put to.
-        judge: decides for each text whether it leads to the output.
-        k: how many texts the RAG application retrieves.
-        max_texts: limit of judged texts.
         before: texts that an earlier, killed attempt has judged.
         save: receives the judged texts of each round before the next one begins.
 

@@ -21,7 +21,7 @@ import sqlalchemy as sa
 
 from corpus_guard.domain import JsonRecord, TrustLevel
 from corpus_guard.errors import Stale
-from corpus_guard.ledger.queries import Row, select_in_batches
+from corpus_guard.ledger.queries import Row, select_in_batches, values_by_id
 from corpus_guard.ledger.states import SERVABLE_STATES, Label, PublicationState, Purpose, VersionState
 from corpus_guard.ledger.tables import chunks, documents, publications, retrieved_chunks, suspects, traces, versions
 from corpus_guard.removal.purge_targets import group_by_content
@@ -89,7 +89,6 @@ def divide_by_answer(
     A proposal that arose after the question was shown has no switch: nobody saw it, and it is in neither list.
 
     Args:
-        proposals: of now.
         switches: what was shown, by `proposal_id`, and whether it was left on.
     """
     shown = [proposal for proposal in proposals if proposal.proposal_id in switches]
@@ -157,10 +156,7 @@ def _documents(connection: sa.Connection, version_ids: Iterable[str]) -> list[Pr
         .where(publications.c.state == PublicationState.PUBLISHED)
         .group_by(publications.c.version_id)
     )
-    served = {
-        row.version_id: row.since
-        for row in select_in_batches(connection, since, publications.c.version_id, version_ids)
-    }
+    served = values_by_id(connection, since, version_ids)
     counts = _count_retrievals(connection, version_ids)
     return [
         ProposedDocument(
@@ -184,10 +180,7 @@ def _count_retrievals(connection: sa.Connection, version_ids: Iterable[str]) -> 
         .join(retrieved_chunks, retrieved_chunks.c.chunk_id == chunks.c.chunk_id)
         .group_by(chunks.c.version_id)
     )
-    return {
-        row.version_id: row.searches
-        for row in select_in_batches(connection, statement, chunks.c.version_id, version_ids)
-    }
+    return values_by_id(connection, statement, version_ids)
 
 
 def decide_proposal(
@@ -206,12 +199,7 @@ def decide_proposal(
     It takes effect with the next run of `quarantine_release`, and can be undone until then.
 
     Args:
-        rules: the policy's review rules.
         proposal_id: as the person saw it: other versions of the same content that came since change it.
-        reviewer: the person who decides.
-        reason: why; required.
-        policy_digest: digest of the policy in force.
-        identities: the people of reviewers.yaml.
 
     Raises:
         Stale: the trace does not propose this, or no longer.

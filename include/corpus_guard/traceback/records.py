@@ -25,10 +25,10 @@ import sqlalchemy as sa
 
 from corpus_guard.batches.chunk_texts import read_chunk_texts
 from corpus_guard.domain import JsonRecord, digest, to_storable
-from corpus_guard.errors import UnknownSubject
 from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.queries import insert_missing, select_in_batches
+from corpus_guard.ledger.short_ids import find_id
 from corpus_guard.ledger.states import Label, TraceOutcome
 from corpus_guard.ledger.tables import events, reports, suspects, traces
 from corpus_guard.traceback.activations.witness import TestimonyRecord
@@ -47,7 +47,6 @@ MAX_ANSWER_LENGTH = 8_000  # characters stored of an answer of the RAG model
 MAX_LOCATION_LENGTH = 4_096  # characters stored of a source or URI
 MAX_FAILURE_LENGTH = 500  # characters stored of a judge's failure
 HASHES_PER_EVENT = 500
-MIN_PREFIX_LENGTH = 6  # characters of a trace's id
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,19 +149,11 @@ def begin_trace(ledger: Ledger, report_id: str, run_id: str, judge: str, k: int,
         "judge": judge[:200],
         "k": k,
         "as_of": as_of,
-        "outcome": None,
-        "ended": None,
-        "probability": None,
         "iterations": 0,
         "missing": 0,
         "counts": {},
-        "answer_before": None,
-        "answer_after": None,
-        "activations": None,
-        "failure": None,
         "seconds": 0.0,
         "started_at": now(),
-        "finished_at": None,
     }
     with ledger.write() as connection:
         insert_missing(connection, traces, [row])
@@ -187,9 +178,6 @@ def save_judged_texts(ledger: Ledger, trace_id: str, judged: Sequence[JudgedText
 
 def finish_trace(ledger: Ledger, trace: Trace) -> Trace:
     """Write how a trace ended, close its report, and log both; a repeated call changes nothing.
-
-    Args:
-        trace: with its outcome and the final labels.
 
     Returns:
         The trace as stored: this one, or what another run at the same time had finished before.
@@ -256,23 +244,15 @@ def _log_traced(connection: sa.Connection, trace: Trace, rows: Sequence[JudgedTe
 
 
 def find_trace(ledger: Ledger, prefix: str) -> Trace:
-    """Return a trace with everything it judged.
-
-    Args:
-        prefix: its id, or the beginning of it.
+    """Return a trace, by its id or the beginning of it, with everything it judged.
 
     Raises:
-        UnknownSubject: no trace or several begin with `prefix`.
+        UnknownSubject, Misuse: as `find_id`.
     """
-    if len(prefix) < MIN_PREFIX_LENGTH or not prefix.isalnum():
-        raise UnknownSubject(f"trace {prefix[:64]!r}: expected at least {MIN_PREFIX_LENGTH} characters of its id")
     with ledger.read() as connection:
-        rows = connection.execute(sa.select(traces).where(traces.c.trace_id.startswith(prefix)).limit(2)).all()
-        if not rows:
-            raise UnknownSubject(f"trace {prefix[:64]!r} is not in the ledger; `guard trace list` shows the traces")
-        if len(rows) > 1:
-            raise UnknownSubject(f"trace {prefix[:64]!r}: several ids begin with it; give more of the id")
-        trace = replace(_trace_from_row(rows[0]), judged=_judged_text_rows(connection, rows[0].trace_id))
+        trace_id = find_id(connection, sa.select(traces.c.trace_id), prefix, "trace", "see `guard trace list`")
+        row = connection.execute(sa.select(traces).where(traces.c.trace_id == trace_id)).one()
+        trace = replace(_trace_from_row(row), judged=_judged_text_rows(connection, trace_id))
         return _with_carriers(connection, trace)
 
 

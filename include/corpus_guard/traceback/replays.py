@@ -68,7 +68,6 @@ def choose_replays(ledger: Ledger, *, judge: str, oldest: int, limit: int) -> li
     Args:
         judge: digest of the judge in use; empty: unknown, no report counts as traced by another.
         oldest: how many to trace again by age alone.
-        limit: reports at most.
     """
     with ledger.read() as connection:
         closed = _closed_reports(connection)

@@ -136,8 +136,6 @@ def read_reported_claim(question: str, output: str, correct: str | None = None) 
     """Return the claim that a report traces.
 
     Args:
-        question: as it was asked.
-        output: the wrong answer, in any wording.
         correct: the right answer, where somebody knew it.
     """
     question, output = question[:MAX_OUTPUT_LENGTH], output[:MAX_OUTPUT_LENGTH]

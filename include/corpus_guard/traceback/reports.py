@@ -23,23 +23,23 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
+from operator import attrgetter
 from typing import TypedDict, cast
 
 import sqlalchemy as sa
 
 from corpus_guard.corpus import retrieval_log
-from corpus_guard.domain import JsonRecord, sha256_text
-from corpus_guard.errors import Misuse, UnknownSubject
+from corpus_guard.domain import JsonRecord, first_of_each, sha256_text
+from corpus_guard.errors import UnknownSubject
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.queries import insert_missing
+from corpus_guard.ledger.short_ids import find_id
 from corpus_guard.ledger.states import QueryOrigin, ReportState
 from corpus_guard.ledger.tables import filings, reports, traces
 from corpus_guard.traceback.filings import Filing, FilingWeigher, validate_filing
 from corpus_guard.traceback.retrieval import Complaint
-
-MIN_PREFIX_LENGTH = 6  # characters of a report's id
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,13 +114,10 @@ class ReportInbox:
         self._weigher = FilingWeigher()
 
     def file(self, batch: Sequence[Filing]) -> list[FilingReceipt]:
-        """Store a batch, whole or not at all.
+        """Store a batch, whole or not at all, and return the outcome of each filing, in order.
 
         Args:
             batch: some hundreds at most.
-
-        Returns:
-            The outcome of each filing, in order.
 
         Raises:
             HostileInput: a filing is invalid (`validate_filing`); none was stored.
@@ -131,44 +128,40 @@ class ReportInbox:
         incoming = [_IncomingFiling(filing.report_id, filing.filing_id, filing) for filing in valid]
         # One batch at a time: what is counted depends on what was counted before.
         with self._ledger.exclusive("reports"), self._ledger.write() as connection:
-            filing_ids = _existing_keys(connection, filings.c.filing_id, [entry.filing_id for entry in incoming])
-            report_ids = _existing_keys(connection, reports.c.report_id, [entry.report_id for entry in incoming])
-            closed = _closed_reports(connection, report_ids)
-            is_new_filing = [_is_first(filing_ids, entry.filing_id) for entry in incoming]
-            is_new_report = [_is_first(report_ids, entry.report_id) for entry in incoming]
-            new = [entry for entry, is_new in zip(incoming, is_new_filing, strict=True) if is_new]
+            new = _new_by_key(connection, filings.c.filing_id, incoming)
+            new_reports = _new_by_key(connection, reports.c.report_id, incoming)
             weights = self._weigher.count(
-                connection, [(entry.report_id, entry.filing.reporter, entry.filing.reported_at) for entry in new]
+                connection, [(each.report_id, each.filing.reporter, each.filing.reported_at) for each in new.values()]
             )
+            counted = {filing_id: weight.counted for filing_id, weight in zip(new, weights, strict=True)}
+            closed = _closed_reports(connection, {entry.report_id for entry in incoming})
             reopening = {
                 entry.filing_id
-                for entry, weight in zip(new, weights, strict=True)
+                for entry, weight in zip(new.values(), weights, strict=True)
                 if entry.report_id in closed
                 and not weight.over_limit
                 and entry.filing.reported_at > closed[entry.report_id]
             }
-            first = [entry for entry, is_new in zip(incoming, is_new_report, strict=True) if is_new]
-            counted = {entry.filing_id: weight.counted for entry, weight in zip(new, weights, strict=True)}
-            self._insert(connection, new, first, counted, at)
-            self._update(connection, new, counted, reopening)
+            self._insert(connection, new.values(), new_reports.values(), counted, at)
+            self._update(connection, new.values(), counted, reopening)
         return [
             FilingReceipt(
                 report_id=entry.report_id,
                 filing_id=entry.filing_id,
-                new_report=new_report,
-                new_filing=new_filing,
+                new_report=new_reports.get(entry.report_id) is entry,
+                new_filing=(new_filing := new.get(entry.filing_id) is entry),
                 counted=counted[entry.filing_id] if new_filing else 0.0,
                 reopened=new_filing and entry.filing_id in reopening,
                 cut=entry.filing.cut,
             )
-            for entry, new_filing, new_report in zip(incoming, is_new_filing, is_new_report, strict=True)
+            for entry in incoming
         ]
 
     def _insert(
         self,
         connection: sa.Connection,
-        new: Sequence[_IncomingFiling],
-        first: Sequence[_IncomingFiling],
+        new: Collection[_IncomingFiling],
+        new_reports: Collection[_IncomingFiling],
         counted: Mapping[str, float],
         at: datetime,
     ) -> None:
@@ -178,9 +171,9 @@ class ReportInbox:
             )
             for entry in new
         }
-        for entry in first:
+        for entry in new_reports:
             self._log(connection, "reported", entry, query_id=query_ids[entry.report_id])
-        report_rows = [{**_report_row(entry), "query_id": query_ids[entry.report_id]} for entry in first]
+        report_rows = [{**_report_row(entry), "query_id": query_ids[entry.report_id]} for entry in new_reports]
         insert_missing(connection, reports, report_rows)
         filing_rows = [{**_filing_row(entry, at), "counted": counted[entry.filing_id]} for entry in new]
         insert_missing(connection, filings, filing_rows)
@@ -188,7 +181,7 @@ class ReportInbox:
     def _update(
         self,
         connection: sa.Connection,
-        new: Sequence[_IncomingFiling],
+        new: Collection[_IncomingFiling],
         counted: Mapping[str, float],
         reopening: Collection[str],
     ) -> None:
@@ -238,7 +231,6 @@ def close_report(connection: sa.Connection, report_id: str, state: str) -> None:
     """Set how a report's trace ended, in the transaction that records the trace.
 
     Args:
-        connection: a writing one.
         report_id: the whole id.
         state: a `ReportState`; ``open`` puts the report back into the queue.
 
@@ -274,22 +266,11 @@ def find_report(ledger: Ledger, prefix: str) -> Report:
     """Return a report by its id or the beginning of it.
 
     Raises:
-        UnknownSubject: there is none.
-        Misuse: there are several, or `prefix` is too short.
+        UnknownSubject, Misuse: as `find_id`.
     """
-    if len(prefix) < MIN_PREFIX_LENGTH:
-        raise Misuse(
-            f"report {prefix!r}: expected at least {MIN_PREFIX_LENGTH} characters of its id; `guard report "
-            "list` shows the reports"
-        )
-    matches = reports.c.report_id.startswith(prefix.lower(), autoescape=True)
     with ledger.read() as connection:
-        rows = connection.execute(_select_reports().where(matches).limit(2)).all()
-    if not rows:
-        raise UnknownSubject(f"report {prefix!r} is not in the ledger; `guard report list` shows the reports")
-    if len(rows) > 1:
-        raise Misuse(f"report {prefix!r} could be {rows[0].report_id} or {rows[1].report_id}; give more of its id")
-    return _report_from_row(rows[0])
+        report_id = find_id(connection, sa.select(reports.c.report_id), prefix, "report", "see `guard report list`")
+        return _report_from_row(connection.execute(_select_reports().where(reports.c.report_id == report_id)).one())
 
 
 def list_filings(ledger: Ledger, report_id: str, limit: int = 100) -> list[FilingRow]:
@@ -301,15 +282,13 @@ def list_filings(ledger: Ledger, report_id: str, limit: int = 100) -> list[Filin
         return [cast("FilingRow", dict(row)) for row in rows.mappings()]
 
 
-def _is_first(keys: set[str], key: str) -> bool:
-    """Return whether `key` is not in `keys`, and add it."""
-    new = key not in keys
-    keys.add(key)
-    return new
-
-
-def _existing_keys(connection: sa.Connection, column: sa.Column[str], keys: Sequence[str]) -> set[str]:
-    return set(connection.scalars(sa.select(column).where(column.in_(set(keys)))))
+def _new_by_key(
+    connection: sa.Connection, column: sa.Column[str], incoming: Sequence[_IncomingFiling]
+) -> dict[str, _IncomingFiling]:
+    """Return the first filing of each filing or report that is not stored yet, by the key in `column`."""
+    first = first_of_each(incoming, attrgetter(column.name))
+    stored = set(connection.scalars(sa.select(column).where(column.in_(first))))
+    return {key: entry for key, entry in first.items() if key not in stored}
 
 
 def _closed_reports(connection: sa.Connection, report_ids: Collection[str]) -> dict[str, datetime]:

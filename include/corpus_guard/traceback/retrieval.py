@@ -81,7 +81,6 @@ class InMemoryCorpus:
             texts: their similarity is ignored.
             vectors: shape (len(texts), dimensions), rows of length 1.
             embedder: embeds questions; the one that made `vectors`.
-            missing: see `SearchableCorpus`.
         """
         self.missing = missing
         self._texts = texts

@@ -83,12 +83,9 @@ def run_trace(
     """Follow a complaint to the texts that led to it.
 
     Args:
-        access: opens the corpus; its ledger stores the trace.
         complaint: the question and its wrong answer; with the id of a report, everything is stored in the
             ledger.
         run_id: id of the run; the same id resumes the same trace.
-        judge: decides for each text whether it leads to the output.
-        k: how many texts the RAG application retrieves.
         rag_model: asked before and after; None: nothing is asked again.
         as_of: trace in the corpus of this moment; None: in the live one.
         use_activations_always: also ask the model about complaints that accuse nobody, if its activations can count.
@@ -132,18 +129,10 @@ def run_trace(
     return records.finish_trace(ledger, finished) if complaint.report_id else finished
 
 
-def locate_accused_texts(
-    access: CorpusAccess, query: str, trace: Trace, max_texts: int = MAX_LOCATED_TEXTS
-) -> dict[str, list[Attribution]]:
+def locate_accused_texts(access: CorpusAccess, query: str, trace: Trace) -> dict[str, list[Attribution]]:
     """Locate in the live corpus the texts that a trace of an earlier one accuses.
 
     They may have been edited or chunked anew since.
-
-    Args:
-        access: opens the corpora.
-        query: the question that was traced.
-        trace: a trace of the corpus of an earlier moment.
-        max_texts: accused texts to look up, the first ones.
 
     Returns:
         Chunks of the live corpus by accused chunk, the most confident first; empty if the text is no longer
@@ -156,7 +145,7 @@ def locate_accused_texts(
     embedder = access.models.embedder
     return {
         row.chunk_id: find_in_live_store(access.ledger, access.store, embedder, unchanged[row.chunk_id].text)
-        for row in trace.accused[:max_texts]
+        for row in trace.accused[:MAX_LOCATED_TEXTS]
         if row.chunk_id in unchanged
     }
 

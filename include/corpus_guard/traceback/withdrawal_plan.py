@@ -32,7 +32,7 @@ from corpus_guard.domain import sha256_text, to_storable
 from corpus_guard.errors import JudgeFailed, Misuse
 from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
-from corpus_guard.ledger.queries import select_in_batches
+from corpus_guard.ledger.queries import rows_by_id, select_in_batches, values_by_id
 from corpus_guard.ledger.runs import begin_run
 from corpus_guard.ledger.states import SERVABLE_STATES, Label, Purpose, RunKind, TraceOutcome, VersionState
 from corpus_guard.ledger.tables import blocked, decision_stands, decisions, events, reports, suspects, traces, versions
@@ -155,7 +155,6 @@ def plan_withdrawal(
     """Return what these traces would take out of service. Changes nothing.
 
     Args:
-        trace_ids: ids of traces.
         version_ids: only the accused among these versions, with what has equal content; None: all that the traces accuse
             and nobody cleared.
 
@@ -163,10 +162,7 @@ def plan_withdrawal(
         Misuse: a trace is unknown, or did not end as *traced*, or accuses none of these versions.
     """
     with ledger.read() as connection:
-        ended = sa.select(traces.c.trace_id, traces.c.outcome)
-        outcomes = {
-            row.trace_id: row.outcome for row in select_in_batches(connection, ended, traces.c.trace_id, trace_ids)
-        }
+        outcomes = values_by_id(connection, sa.select(traces.c.trace_id, traces.c.outcome), trace_ids)
         for trace_id in trace_ids:
             if trace_id not in outcomes:
                 raise Misuse(f"trace {trace_id} is not in the ledger; `guard trace list` shows the traces")
@@ -205,7 +201,6 @@ def withdrawal_of_versions(
 
     Args:
         version_ids: ids of versions; what has equal content goes along.
-        trace_ids: ids of the traces that led to it, for the record.
     """
     with ledger.read() as connection:
         return _withdrawal(connection, set(version_ids), trace_ids, ())
@@ -241,14 +236,6 @@ def withdraw(
     reason: str,
 ) -> WithdrawalResult:
     """Take the planned versions out of service, and seal. Killed anywhere, the same call completes the work.
-
-    Args:
-        storage: holds batches and manifests.
-        plan: from `plan_withdrawal`.
-        run_id: id of this run.
-        policy_digest: digest of the policy in force.
-        by: who approved it.
-        reason: why; stored for good.
 
     Raises:
         Misuse: no approver or no reason is named, or more of the same content arrived since the plan was
@@ -325,11 +312,7 @@ def ask_again(
     """Ask the questions of traces again after their texts were withdrawn, restored or purged, and store the answers.
 
     Args:
-        corpus: the live corpus.
-        rag_model: answers the questions.
-        trace_ids: ids of the traces.
         run_id: id of the run, for the event log; a question that this run has asked before is skipped.
-        after: what was done.
 
     Returns:
         Whether the new answer still makes the reported claim, by trace; a trace is missing if the
@@ -410,9 +393,6 @@ def _questions_to_ask(ledger: Ledger, run_id: str, trace_ids: Sequence[str]) -> 
 def _versions_in_service(connection: sa.Connection, plan: WithdrawalPlan) -> list[str]:
     """Return the versions of the plan that are not both rejected and blocked yet."""
     columns = sa.select(versions.c.version_id, versions.c.state, versions.c.content_sha256)
-    rows = list(select_in_batches(connection, columns, versions.c.version_id, plan.versions))
-    hashes = {row.content_sha256 for row in rows}
-    stopped = {
-        row.sha256 for row in select_in_batches(connection, sa.select(blocked.c.sha256), blocked.c.sha256, hashes)
-    }
+    rows = rows_by_id(connection, columns, plan.versions).values()
+    stopped = rows_by_id(connection, sa.select(blocked.c.sha256), {row.content_sha256 for row in rows})
     return [row.version_id for row in rows if row.state != VersionState.REJECTED or row.content_sha256 not in stopped]

@@ -21,16 +21,12 @@ EXPERIMENT = "corpus-guard/integrity"
 
 
 def log_verification(settings: Settings, verification: Verification, incident_id: str = "", note: str = "") -> str:
-    """Log a verification: its counts as metrics, its deviations as a file, its incident as tags.
+    """Log a verification: counts as metrics, deviations as a file, the incident as tags; return the run's id.
 
     The tag ``tampering`` is ``true`` or ``false``; ``incident`` is the incident's id.
 
     Args:
         incident_id: incident that the deviations belong to; empty if everything holds or was accepted.
-        note: Markdown for the page of the run.
-
-    Returns:
-        The run's id.
 
     Raises:
         Infrastructure: MLflow cannot be reached.

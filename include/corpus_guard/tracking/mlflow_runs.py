@@ -33,21 +33,14 @@ def log_run(
     name: str | None = None,
     note: str = "",
 ) -> str:
-    """Log one finished evaluation.
+    """Log one finished evaluation, and return the run's id.
 
     Args:
-        settings: name the home that holds the runs unless a server is set.
         experiment: created if missing, e.g. ``corpus-guard/screening``.
-        params: what the figures depend on.
-        metrics: name → value.
         artifacts: a folder that is stored as a whole.
         series: name → values of the steps 1, 2, …, such as the loss of each epoch.
-        tags: name → value, to find runs by.
         name: what the list of runs shows; None: a made-up one of MLflow's.
         note: Markdown that the page of the run shows first, such as a link to the review pages; "": none.
-
-    Returns:
-        The run's id.
 
     Raises:
         Infrastructure: MLflow cannot be reached or refuses the run.
@@ -78,12 +71,7 @@ def log_run(
 
 @contextlib.contextmanager
 def mlflow_errors(subject: str, advice: str) -> Iterator[None]:
-    """Turn what mlflow raises into `Infrastructure`.
-
-    Args:
-        subject: what the message is about.
-        advice: what the reader can do.
-    """
+    """Turn what mlflow raises into `Infrastructure`."""
     quieten_mlflow()
     from mlflow.exceptions import MlflowException
 

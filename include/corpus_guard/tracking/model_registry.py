@@ -36,16 +36,10 @@ _UNREACHABLE: Final = ("MLflow's model registry", "check that it runs, then run 
 
 
 def register_challenger(settings: Settings, detector: Detector, run_id: str, tags: Mapping[str, str]) -> int:
-    """Register the files of a run as a new version, and mark it as the challenger.
+    """Register the files of a run as a new version, mark it as the challenger, and return its number.
 
     Args:
-        settings: name the MLflow store.
         detector: its files lie in the run's folder `ARTIFACT_FOLDERS`.
-        run_id: of the MLflow run.
-        tags: of the version, such as the detector's digest.
-
-    Returns:
-        The version's number.
 
     Raises:
         Infrastructure: MLflow cannot be reached or refuses the version.

@@ -149,19 +149,11 @@ def log_night(
     endpoint_usage: Mapping[str, float] = _NO_USAGE,
     note: str = "",
 ) -> str:
-    """Log a night.
+    """Log a night, and return the run's id in MLflow.
 
     Args:
-        settings: name the home that holds the runs unless a server is set.
-        ledger: holds the traces.
-        run_id: of the night.
-        open_reports: reports that wait for another night.
         canaries: the judge's results on its canaries; None: they were not traced.
         endpoint_usage: requests, tokens and seconds of the judge's endpoint; empty if it asks none.
-        note: Markdown for the page of the run.
-
-    Returns:
-        The run's id in MLflow.
 
     Raises:
         Infrastructure: MLflow cannot be reached.
@@ -178,7 +170,10 @@ def log_night(
             "judge_endpoint": dict(endpoint_usage) or None,
         }
         (folder / "night.json").write_bytes(orjson.dumps(table, option=orjson.OPT_INDENT_2))
-        draw_night(tonight, week, folder)
+        if tonight.traces:
+            _draw_outcomes(tonight, week, folder / "outcomes.png")
+            _draw_scores(tonight, folder / "scores.png")
+            _draw_history(tonight, week, folder / "history.png")
         params = {
             "run_id": run_id,
             "judge": ", ".join(judges)[:500],
@@ -226,17 +221,6 @@ def night_metrics(
     return metrics
 
 
-def draw_night(tonight: TracebackNight, week: TracebackNight, folder: Path) -> list[Path]:
-    """Draw ``outcomes.png``, ``scores.png`` and ``history.png`` into `folder`; none if nothing was traced."""
-    if not tonight.traces:
-        return []
-    return [
-        _outcomes(tonight, week, folder / "outcomes.png"),
-        _scores(tonight, folder / "scores.png"),
-        _history(tonight, week, folder / "history.png"),
-    ]
-
-
 def _run_name(tonight: TracebackNight, replays: Mapping[str, int]) -> str:
     """Return the name of a run, its date and its results: ``2026-11-22: 3 traced, 1 regressed``."""
     traced = tonight.outcomes[TraceOutcome.TRACED]
@@ -245,7 +229,7 @@ def _run_name(tonight: TracebackNight, replays: Mapping[str, int]) -> str:
     return f"{days[-1] if days else 'empty'}: {len(tonight.traces):,} reports, {traced:,} traced{regressed}"
 
 
-def _outcomes(tonight: TracebackNight, week: TracebackNight, path: Path) -> Path:
+def _draw_outcomes(tonight: TracebackNight, week: TracebackNight, path: Path) -> None:
     figure, axes = plots.new_figure("How reports ended, as a share of all")
     names = [outcome.value for outcome in TraceOutcome]
     compared = [("tonight", tonight, 1.0)] + ([("the week before", week, 0.45)] if week.traces else [])
@@ -262,10 +246,9 @@ def _outcomes(tonight: TracebackNight, week: TracebackNight, path: Path) -> Path
     axes.set(ylim=(0, 1.08), ylabel="share of reports")
     axes.legend(fontsize="small")
     figure.savefig(path)
-    return path
 
 
-def _scores(tonight: TracebackNight, path: Path) -> Path:
+def _draw_scores(tonight: TracebackNight, path: Path) -> None:
     """Draw how many texts have which score, with a line at the lowest score that was called poisoned."""
     from matplotlib.ticker import MaxNLocator
 
@@ -288,10 +271,9 @@ def _scores(tonight: TracebackNight, path: Path) -> Path:
     axes.set(xlabel="score: how likely the text is poisoned", ylabel="texts", xlim=(0, 1))
     axes.legend(fontsize="small")
     figure.savefig(path)
-    return path
 
 
-def _history(tonight: TracebackNight, week: TracebackNight, path: Path) -> Path:
+def _draw_history(tonight: TracebackNight, week: TracebackNight, path: Path) -> None:
     """Draw the reports of each night by how they ended, a stack for each."""
     from matplotlib.ticker import MaxNLocator
 
@@ -314,7 +296,6 @@ def _history(tonight: TracebackNight, week: TracebackNight, path: Path) -> Path:
     axes.set(xlabel="night (UTC)", ylabel="reports")
     axes.legend(fontsize="small")
     figure.savefig(path)
-    return path
 
 
 def _read(ledger: Ledger, *conditions: sa.ColumnElement[bool]) -> TracebackNight:

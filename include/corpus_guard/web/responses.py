@@ -82,8 +82,6 @@ def iterate_rows(
 
     Args:
         first: the first page, loaded already, so that an invalid query is refused before the response starts.
-        load_next: loads the page of a cursor.
-        rows_of: returns the rows of a page.
     """
     page, sent = first, 0
     while True:

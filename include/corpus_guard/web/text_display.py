@@ -74,7 +74,6 @@ def display_text(text: str, spans: Sequence[Span | None] = (), max_bytes: int = 
     """Return `text` in pieces, with evidence marked.
 
     Args:
-        text: any text.
         spans: evidence of each finding, in the order of the findings; None for a finding without evidence.
         max_bytes: approximate limit of the HTML that the text needs.
     """

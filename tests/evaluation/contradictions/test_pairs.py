@@ -90,7 +90,4 @@ def test_one_contradiction_arrives_among_honest_texts_of_its_page(tmp_path: Path
     figures = measure_pairs(
         lambda word: 12.0, tmp_path, LikelyContradictions(reader, pairs=2, log_odds=3.0, doubted_log_odds=-5.0), among=7
     )
-    assert [(figure.label, figure.texts) for figure in figures] == [
-        (PairLabel.CONTRADICTS, 1),
-        (PairLabel.OTHER, 1),
-    ]
+    assert [(figure.label, figure.texts) for figure in figures] == [(PairLabel.CONTRADICTS, 1), (PairLabel.OTHER, 1)]

@@ -12,7 +12,6 @@ from corpus_guard.errors import Misuse
 from corpus_guard.evaluation.defences import DEFENCES, DefenceResources, build_defences
 from corpus_guard.evaluation.defences.retrieval import PerplexityRemoval
 from corpus_guard.evaluation.defences.robustrag import UNKNOWN, RobustRAG, aggregate, keywords
-from corpus_guard.models import Models
 
 TEXTS = [*POISON, *CLEAN]
 
@@ -136,13 +135,3 @@ def test_defences_are_built_by_name_in_the_order_of_the_table() -> None:
     assert list(build_defences(RESOURCES)) == list(DEFENCES)
     with pytest.raises(KeyError):
         build_defences(RESOURCES, ("prayer",))
-
-
-def test_resources_of_real_models(models: Models) -> None:
-    resources = DefenceResources.of(models, CLEAN[:3])
-    scores = resources.perplexities([CLEAN[0], "clock clock wound tower zq the by by", "x"])
-
-    assert scores[0] < scores[1]
-    assert scores[2] == 1.0
-    removal = PerplexityRemoval.beyond(100, resources)
-    assert removal.threshold == pytest.approx(max(resources.perplexities(CLEAN[:3])), rel=0.1)

@@ -13,7 +13,6 @@ from corpus_guard.errors import JudgeFailed
 from corpus_guard.evaluation.defences import build_defences
 from corpus_guard.evaluation.defences.enhancement import PromptedChat
 from corpus_guard.evaluation.defences.table import (
-    PUBLISHED_RATES,
     CachingRagModel,
     DefenceResult,
     contains_any,
@@ -72,12 +71,6 @@ def test_the_same_question_over_the_same_texts_is_asked_once() -> None:
 )
 def test_answers_are_compared_word_by_word(answer: str, wanted: tuple[str, ...], said: bool) -> None:
     assert contains_any(answer, wanted) is said
-
-
-def test_the_published_figures_are_shares() -> None:
-    assert len(PUBLISHED_RATES) == 9
-    assert PUBLISHED_RATES["hotpotqa", "poisonedrag-w"]["ptr"] == (0.12, 0.46)
-    assert all(0 <= rate <= 1 for row in PUBLISHED_RATES.values() for pair in row.values() for rate in pair)
 
 
 def test_a_chat_model_is_told_the_prompt_and_sees_every_text() -> None:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from corpus_guard.attacks.overrides import CARRIERS, PHRASES, plant_phrase
+from deploying import Typed
 from labelled import QUESTIONS, attack_row, write
-
-Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
@@ -23,7 +21,7 @@ def home(tmp_path: Path, models_home: Path) -> Path:
 
 
 @pytest.fixture
-def run(home: Path, monkeypatch: pytest.MonkeyPatch, typed: Callable[..., tuple[int, str, str]]) -> Run:
+def run(home: Path, monkeypatch: pytest.MonkeyPatch, typed: Typed) -> Typed:
     monkeypatch.setenv("CORPUS_GUARD_HOME", str(home))
     monkeypatch.setenv("COLUMNS", "160")
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
@@ -50,7 +48,7 @@ def files(tmp_path: Path) -> tuple[Path, Path, Path]:
 
 @pytest.mark.slow
 def test_the_command_measures_prints_writes_and_keeps_the_run(
-    run: Run, home: Path, files: tuple[Path, Path, Path], tmp_path: Path
+    run: Typed, home: Path, files: tuple[Path, Path, Path], tmp_path: Path
 ) -> None:
     from mlflow import MlflowClient
 
@@ -111,7 +109,7 @@ def test_the_command_measures_prints_writes_and_keeps_the_run(
         assert picture.read_bytes().startswith(b"\x89PNG")
 
 
-def test_one_protocol_one_half_and_figures_on_standard_output(run: Run, files: tuple[Path, Path, Path]) -> None:
+def test_one_protocol_one_half_and_figures_on_standard_output(run: Typed, files: tuple[Path, Path, Path]) -> None:
     lies, _, pages = files
 
     code, out, _ = run(
@@ -130,7 +128,7 @@ def test_one_protocol_one_half_and_figures_on_standard_output(run: Run, files: t
     assert figures["throughput"] is None
 
 
-def test_a_bad_row_ends_the_command_with_two_and_its_place(run: Run, tmp_path: Path) -> None:
+def test_a_bad_row_ends_the_command_with_two_and_its_place(run: Typed, tmp_path: Path) -> None:
     bad = write(tmp_path / "bad.jsonl", [{"text": "fine"}, {"body": "what?"}])
 
     code, _, err = run("--poison", bad, "--clean", bad, "--no-mlflow")
@@ -139,7 +137,7 @@ def test_a_bad_row_ends_the_command_with_two_and_its_place(run: Run, tmp_path: P
     assert "bad.jsonl:2: has the keys 'body'; expected 'text'" in err
 
 
-def test_a_bank_that_cannot_be_read_is_told(run: Run, files: tuple[Path, Path, Path], tmp_path: Path) -> None:
+def test_a_bank_that_cannot_be_read_is_told(run: Typed, files: tuple[Path, Path, Path], tmp_path: Path) -> None:
     code, _, err = run("--poison", files[0], "--clean", files[2], "--bank", tmp_path / "none.txt", "--no-mlflow")
 
     assert code == 2

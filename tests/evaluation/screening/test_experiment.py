@@ -85,20 +85,12 @@ def test_rewritten_siblings_are_run_beside_the_others_and_have_their_own_target(
     assert {str(one.target) for one in rewritten} == {"≥ 70%"}
 
 
-def test_the_bank_reaches_the_screener_and_a_skipped_protocol_says_why() -> None:
+def test_the_bank_reaches_the_screener() -> None:
     ours = Words("ours", "x")
 
     run_trials(SAMPLES, ScreeningPlan((ArrivalProtocol.BANK,), bank=("Who?",)), [ours])
-    result = run_trials(
-        SAMPLES,
-        ScreeningPlan((ArrivalProtocol.BANK, ArrivalProtocol.SINGLE)),
-        [ours],
-        {ArrivalProtocol.BANK: "no bank here"},
-    )
 
     assert "Who?" in ours.banks[0]
-    assert {one.protocol for one in result.figures} == {ArrivalProtocol.SINGLE}
-    assert result.skipped == {ArrivalProtocol.BANK: "no bank here"}
 
 
 def test_the_risk_of_each_attack_is_held_against_all_honest_documents() -> None:
@@ -111,10 +103,7 @@ def test_the_risk_of_each_attack_is_held_against_all_honest_documents() -> None:
         [*SAMPLES, *prompts], ScreeningPlan((ArrivalProtocol.SINGLE,)), [Words("ours", "nine metres")]
     ).curves("ours")
 
-    assert {name: curve.auc for name, curve in curves.items()} == {
-        "lies · bare": 1.0,
-        "lies · Question? + text": 1.0,
-    }
+    assert {name: curve.auc for name, curve in curves.items()} == {"lies · bare": 1.0, "lies · Question? + text": 1.0}
 
 
 @pytest.mark.parametrize(

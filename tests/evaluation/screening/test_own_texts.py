@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from corpus_guard.detectors.samples import Half
-from corpus_guard.evaluation.screening.own_texts import (
-    carrier_samples,
-    joiner_samples,
-    override_samples,
-)
+from corpus_guard.evaluation.screening.own_texts import carrier_samples, joiner_samples, override_samples
 
 
 def test_every_phrase_meets_every_obfuscation_in_every_carrier() -> None:

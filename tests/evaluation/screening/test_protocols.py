@@ -5,14 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from corpus_guard.detectors.samples import (
-    BANK_QUESTIONS,
-    CLEAN_PER_BATCH,
-    QUESTIONS_PER_BATCH,
-    Family,
-    Half,
-    Sample,
-)
+from corpus_guard.detectors.samples import BANK_QUESTIONS, CLEAN_PER_BATCH, QUESTIONS_PER_BATCH, Family, Half, Sample
 from corpus_guard.evaluation.screening.protocols import (
     ANSWERS_PER_QUESTION,
     MIN_OWN_TOGETHER,

@@ -16,8 +16,8 @@ from corpus_guard.evaluation.traceback.published import (
     PUBLISHED,
     PUBLISHED_ADAPTIVE,
     PUBLISHED_MODELS,
+    PUBLISHED_RATES,
     PublishedFigures,
-    published_rates,
 )
 
 LABELS = {"dacc": 0.95, "fpr": 0.0, "fnr": 0.1, "judged": 20, "cpu_seconds": 3.0}
@@ -52,7 +52,9 @@ def test_the_papers_tables_are_whole() -> None:
     assert {data for data, _, _ in PUBLISHED} == set(DATA_SETS)
     assert set(PUBLISHED_MODELS) == {(data, attack) for data in DATA_SETS for attack in ATTACKS}
     assert set(PUBLISHED_ADAPTIVE) == {(data, attack, kind) for data, attack in PUBLISHED_MODELS for kind in adaptive}
-    assert all(published_rates(data, attack, name) for data, attack in PUBLISHED_MODELS for name in DEFENCES)
+    assert set(PUBLISHED_RATES) == set(PUBLISHED_MODELS)
+    assert all(set(rates) == set(DEFENCES) for rates in PUBLISHED_RATES.values())
+    assert PUBLISHED_RATES["HotpotQA", Attack.HOTFLIP]["ptr"] == (12, 46)
     assert all(0 <= value <= 100 for cell in PUBLISHED.values() for value in cell)
 
 

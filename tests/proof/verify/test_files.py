@@ -35,7 +35,7 @@ from corpus_guard.proof.verify.findings import DeviationCollector
 from corpus_guard.review.queue import load_page
 from corpus_guard.settings import Settings
 from deciding import decided
-from deploying import BAD, Workspace, deploy
+from deploying import BAD, Typed, Workspace, deploy
 from hashed_models import HashedModels
 
 TODAY = date(2026, 3, 1)
@@ -318,10 +318,7 @@ def test_what_an_open_incident_names_is_read_again_until_it_is_whole(
 
 
 def test_the_command_names_all_damage_exits_with_1_and_counts_files(
-    copy: Deployment,
-    monkeypatch: pytest.MonkeyPatch,
-    original: Workspace,
-    typed: Callable[..., tuple[int, str, str]],
+    copy: Deployment, monkeypatch: pytest.MonkeyPatch, original: Workspace, typed: Typed
 ) -> None:
     for name, value in replace(original, settings=copy.settings).environment.items():
         monkeypatch.setenv(name, value)

@@ -23,6 +23,5 @@ def test_four_times_the_versions_take_four_times_the_steps(lite_shelf: Shelf) ->
 def _steps(shelf: Shelf) -> int:
     collector = DeviationCollector()
     return sqlite_steps(
-        shelf.ledger,
-        lambda: check_ledger(shelf.ledger, shelf.storage, NEVER_SEALED, collector, no_progress),
+        shelf.ledger, lambda: check_ledger(shelf.ledger, shelf.storage, NEVER_SEALED, collector, no_progress)
     )

@@ -31,19 +31,7 @@ from corpus_guard.proof.verify.expected import ExpectedRecord, RecordKey
 from corpus_guard.proof.verify.verification import Verification
 from corpus_guard.settings import Settings
 from material import Shelf, a_record, a_version
-from tampering import (
-    CHUNK,
-    DOUBTFUL,
-    LEDGER,
-    LOG,
-    PUMPS,
-    QUAYS,
-    STORE,
-    Corpus,
-    Index,
-    Named,
-    the_last_bit_of_a_float,
-)
+from tampering import CHUNK, DOUBTFUL, LEDGER, LOG, PUMPS, QUAYS, STORE, Corpus, Index, Named, the_last_bit_of_a_float
 
 NOBODY = "http://127.0.0.1:1"
 

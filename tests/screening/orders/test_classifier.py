@@ -64,12 +64,17 @@ def probability(log_odds: float) -> float:
     return 1 / (1 + math.exp(-log_odds))
 
 
-def test_what_the_first_reader_rules_out_is_read_by_no_other() -> None:
+@pytest.mark.parametrize(
+    ("log_odds", "english"),
+    [(-1.5, NeverRead(0.0, ENGLISH_ORDERS)), (4.0, Reader(math.nan, ENGLISH_ORDERS))],
+    ids=["ruled out", "of another language"],
+)
+def test_what_only_the_first_reader_reads(log_odds: float, english: Reader) -> None:
     words = load_orders().judge(ORDER)
 
-    (both,) = with_readers(Reader(-1.5), NeverRead(0.0, ENGLISH_ORDERS)).probabilities([ORDER])
+    (both,) = with_readers(Reader(log_odds), english).probabilities([ORDER])
 
-    assert both == pytest.approx(probability(0.5 * words + 2.0 * -1.5 - 1.0))
+    assert both == pytest.approx(probability(0.5 * words + 2.0 * log_odds - 1.0))
 
 
 def test_what_may_still_be_an_order_is_read_by_the_larger_reader_too() -> None:
@@ -79,14 +84,6 @@ def test_what_may_still_be_an_order_is_read_by_the_larger_reader_too() -> None:
 
     assert read == again == pytest.approx(probability(0.5 * words + 4.0 + 1.5 * -0.5 - 0.5))
     assert english.asked == [[ORDER]]
-
-
-def test_another_language_is_left_to_the_first_reader() -> None:
-    words = load_orders().judge(ORDER)
-
-    (both,) = with_readers(Reader(4.0), Reader(math.nan, ENGLISH_ORDERS)).probabilities([ORDER])
-
-    assert both == pytest.approx(probability(0.5 * words + 2.0 * 4.0 - 1.0))
 
 
 def test_a_sentence_is_read_once() -> None:

@@ -28,8 +28,19 @@ from corpus_guard.screening.survey.likely_contradictions import (
     read_pairs,
     suspect,
 )
-from corpus_guard.screening.survey.nearby_chunks import NEAREST, NothingServed, PlacedChunk, ServedChunk
-from corpus_guard.screening.survey.related_statements import MAX_KEPT, RelatedStatement, find_related_statements
+from corpus_guard.screening.survey.nearby_chunks import (
+    NEAREST,
+    NothingServed,
+    PlacedChunk,
+    ServedChunk,
+    ServedStatements,
+)
+from corpus_guard.screening.survey.related_statements import (
+    MAX_KEPT,
+    RelatedStatement,
+    RelatedStatements,
+    find_related_statements,
+)
 
 TITLE = "Hotel Karvenstein"
 PAGE = (
@@ -61,6 +72,27 @@ def a_chunk(name: str, trust: TrustLevel, start: int = 0, title: str = "") -> Pl
     return PlacedChunk(name, f"v-{name}", f"c-{name}", 0, start, trust, title)
 
 
+def compare(
+    reader: PairReader,
+    chunks: Sequence[PlacedChunk],
+    vectors: Sequence[Sequence[float]] | NDArray[np.float64],
+    texts: Sequence[str],
+    served: ServedStatements | None = None,
+    pairs: int = 2,
+    log_odds: float = 3.0,
+) -> RelatedStatements:
+    """Return what is found of chunks that arrive together."""
+    return find_related_statements(
+        chunks,
+        np.asarray(vectors, np.float32),
+        lambda positions: [texts[position] for position in positions],
+        served or NothingServed(),
+        lambda word: 12.0,
+        1_000,
+        LikelyContradictions(reader, pairs=pairs, log_odds=log_odds, doubted_log_odds=-5.0),
+    )
+
+
 def related(
     reader: PairReader,
     post: str,
@@ -68,16 +100,8 @@ def related(
     other: TrustLevel = TrustLevel.TRUSTED,
     page: str = PAGE,
 ) -> Sequence[RelatedStatement]:
-    texts = [page, post]
-    found = find_related_statements(
-        [a_chunk("page", other, 50, TITLE), a_chunk("post", own, 7)],
-        np.array([[1.0, 0.0], [0.8, 0.6]], np.float32),
-        lambda positions: [texts[position] for position in positions],
-        NothingServed(),
-        lambda word: 12.0,
-        1_000,
-        LikelyContradictions(reader, pairs=2, log_odds=3.0, doubted_log_odds=-5.0),
-    )
+    chunks = [a_chunk("page", other, 50, TITLE), a_chunk("post", own, 7)]
+    found = compare(reader, chunks, [[1.0, 0.0], [0.8, 0.6]], [page, post])
     return found.statements.get("v-post", ())
 
 
@@ -291,15 +315,14 @@ def test_what_contradicts_several_pages_a_little_contradicts_one_of_them(
 
 def test_what_adds_up_over_trusted_documents_is_found() -> None:
     texts = [*(house.passage.sentence(0) for house in HOUSES), POST]
-    found = find_related_statements(
+    found = compare(
+        Unsure("tower"),
         [a_chunk(f"house-{number}", TrustLevel.TRUSTED, title=TITLE) for number in range(len(HOUSES))]
         + [a_chunk("post", TrustLevel.OPEN)],
-        np.array([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [0.8, 0.6]], np.float32),
-        lambda positions: [texts[position] for position in positions],
-        NothingServed(),
-        lambda word: 12.0,
-        1_000,
-        LikelyContradictions(Unsure("tower"), pairs=3, log_odds=1.5, doubted_log_odds=-5.0),
+        [[1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [0.8, 0.6]],
+        texts,
+        pairs=3,
+        log_odds=1.5,
     )
 
     assert [(each.outcome, each.other.doc_id) for each in found.statements["v-post"]] == [(Outcome.LIKELY, "house-1")]
@@ -360,24 +383,17 @@ def against_the_page(
 ) -> list[RelatedStatement]:
     """Return what is found of a post against a trusted page, where another document says something, too.
 
-    Args:
-        reader: of pairs.
-        texts: of page, other document and post.
-        trust: of the other document.
-        document: its id; that of the page is "page".
+    `texts` are those of page, other document and post; `trust` and `document` are level and id of the other one.
     """
-    found = find_related_statements(
+    found = compare(
+        reader,
         [
             a_chunk("page", TrustLevel.TRUSTED, title=TITLE),
             PlacedChunk(document, "v-rules", "c-rules", 0, 0, trust, TITLE),
             a_chunk("post", TrustLevel.OPEN),
         ],
-        np.array([[1.0, 0.0], [0.9, 0.44], [0.8, 0.6]], np.float32),
-        lambda positions: [texts[position] for position in positions],
-        NothingServed(),
-        lambda word: 12.0,
-        1_000,
-        LikelyContradictions(reader, pairs=2, log_odds=3.0, doubted_log_odds=-5.0),
+        [[1.0, 0.0], [0.9, 0.44], [0.8, 0.6]],
+        texts,
     )
     return [each for each in found.statements["v-post"] if each.other.chunk_id == "c-page"]
 
@@ -439,15 +455,12 @@ def test_no_more_is_read_of_a_chunk_that_waits_anyway(
 ) -> None:
     reader = Counting(animals=("Dogs", animals), Sadly=("Dogs", 5.0), Luckily=("pool", 4.0), Dogs=("sauna", 4.0))
     texts = [PAGE, HOUSE_RULES, post, PARKING.replace("9", "5")]
-    found = find_related_statements(
+    found = compare(
+        reader,
         [a_chunk(name, TrustLevel.TRUSTED, title=TITLE) for name in ("page", "rules")]
         + [a_chunk(name, TrustLevel.OPEN) for name in ("post", "parking")],
-        np.array([[1.0, 0.0], [0.7, 0.71], [0.99, 0.14], [0.99, 0.14]], np.float32),
-        lambda positions: [texts[position] for position in positions],
-        NothingServed(),
-        lambda word: 12.0,
-        1_000,
-        LikelyContradictions(reader, pairs=2, log_odds=3.0, doubted_log_odds=-5.0),
+        [[1.0, 0.0], [0.7, 0.71], [0.99, 0.14], [0.99, 0.14]],
+        texts,
     )
 
     likely = [each for each in found.statements["v-post"] if each.outcome is Outcome.LIKELY]
@@ -603,14 +616,11 @@ def test_a_near_copy_is_doubted_like_any_other_text(word: str, doubted: bool) ->
 
 def test_what_is_doubted_is_kept_before_what_agrees() -> None:
     texts = [RULES, AGREED, f"{PETS} {AGREED}"]
-    found = find_related_statements(
+    found = compare(
+        Doubter(),
         [a_chunk("page", TrustLevel.TRUSTED), a_chunk("prices", TrustLevel.TRUSTED), a_chunk("post", TrustLevel.OPEN)],
-        np.array([[1.0, 0.0], [0.8, 0.6], [1.0, 0.0]], np.float32),
-        lambda positions: [texts[position] for position in positions],
-        NothingServed(),
-        lambda word: 12.0,
-        1_000,
-        LikelyContradictions(Doubter(), pairs=2, log_odds=3.0, doubted_log_odds=-5.0),
+        [[1.0, 0.0], [0.8, 0.6], [1.0, 0.0]],
+        texts,
     )
 
     first, *others = found.statements["v-post"]
@@ -640,14 +650,8 @@ class ServedPosts:
 
 @pytest.mark.parametrize(("word", "reopened"), [("no such word", False), ("manager", True)])
 def test_what_is_served_is_not_reopened_where_the_reader_doubts(word: str, reopened: bool) -> None:
-    found = find_related_statements(
-        [a_chunk("page", TrustLevel.TRUSTED, 50, TITLE)],
-        np.array([[1.0, 0.0]], np.float32),
-        lambda positions: [RULES for _ in positions],
-        ServedPosts(PETS),
-        lambda word: 12.0,
-        1_000,
-        LikelyContradictions(Doubter(word), pairs=2, log_odds=3.0, doubted_log_odds=-5.0),
+    found = compare(
+        Doubter(word), [a_chunk("page", TrustLevel.TRUSTED, 50, TITLE)], [[1.0, 0.0]], [RULES], served=ServedPosts(PETS)
     )
 
     assert bool(found.contradicted) == reopened
@@ -658,14 +662,12 @@ def test_what_late_trusted_documents_contradict_each_other_about_reopens_nothing
     log_odds: float, pages: list[int], reopened: int
 ) -> None:
     texts = [WELCOME.format(kilograms) for kilograms in pages]
-    found = find_related_statements(
+    found = compare(
+        Level(log_odds),
         [a_chunk(f"page-{kilograms}", TrustLevel.TRUSTED) for kilograms in pages],
-        np.array([[1.0, 0.0], [0.9, 0.44]], np.float32)[: len(pages)],
-        lambda positions: [texts[position] for position in positions],
-        ServedPosts(WELCOME.format(45)),
-        lambda word: 12.0,
-        1_000,
-        LikelyContradictions(Level(log_odds), pairs=2, log_odds=3.0, doubted_log_odds=-5.0),
+        [[1.0, 0.0], [0.9, 0.44]][: len(pages)],
+        texts,
+        served=ServedPosts(WELCOME.format(45)),
     )
 
     assert len(found.contradicted) == reopened
@@ -673,14 +675,12 @@ def test_what_late_trusted_documents_contradict_each_other_about_reopens_nothing
 
 def late_contradictions(reader: PairReader, served: ServedPosts, *texts: str) -> Sequence[RelatedStatement]:
     """Return what trusted texts contradict that is served: the first is the page, each other one a document."""
-    found = find_related_statements(
+    found = compare(
+        reader,
         [a_chunk(f"page-{number}", TrustLevel.TRUSTED, 50, TITLE) for number in range(len(texts))],
-        np.array([[1.0, 0.0], [0.9, 0.44]], np.float32)[: len(texts)],
-        lambda positions: [texts[position] for position in positions],
-        served,
-        lambda word: 12.0,
-        1_000,
-        LikelyContradictions(reader, pairs=2, log_odds=3.0, doubted_log_odds=-5.0),
+        [[1.0, 0.0], [0.9, 0.44]][: len(texts)],
+        texts,
+        served=served,
     )
     return found.contradicted.get("v-page-0", ())
 
@@ -712,15 +712,7 @@ def test_a_later_trusted_text_of_many_chunks_must_be_contradicted_more_surely() 
         places = [
             PlacedChunk("page", "v-page", f"c-{number}", number, 0, TrustLevel.TRUSTED) for number in range(chunks)
         ]
-        found = find_related_statements(
-            places,
-            np.array([[1.0, 0.0]] * chunks, np.float32),
-            lambda positions: [PAGE for _ in positions],
-            ServedPosts(POST),
-            lambda word: 12.0,
-            1_000,
-            LikelyContradictions(Pessimist("Dogs"), pairs=2, log_odds=3.0, doubted_log_odds=-5.0),
-        )
+        found = compare(Pessimist("Dogs"), places, [[1.0, 0.0]] * chunks, [PAGE] * chunks, served=ServedPosts(POST))
         return bool(found.contradicted)
 
     assert [reopened(chunks) for chunks in (1, 2, 3)] == [True, True, False], (
@@ -751,17 +743,15 @@ def test_a_chunk_is_read_beside_as_many_trusted_chunks_as_posts_are_read(pairs: 
     pages = [f"Dogs of up to {cosine:.0%} are welcome in the rooms." for cosine in cosines[:-1]]
     texts = [*pages, POST]
     reader = Pessimist("no such word")
-    find_related_statements(
+    compare(
+        reader,
         [
             *(a_chunk(f"page-{number}", TrustLevel.TRUSTED) for number in range(len(pages))),
             a_chunk("post", TrustLevel.OPEN),
         ],
         np.stack([cosines, np.sqrt(1 - cosines**2)], axis=1).astype(np.float32),
-        lambda positions: [texts[position] for position in positions],
-        NothingServed(),
-        lambda word: 12.0,
-        1_000,
-        LikelyContradictions(reader, pairs=pairs, log_odds=3.0, doubted_log_odds=-5.0),
+        texts,
+        pairs=pairs,
     )
 
     nearest = sorted(range(len(pages)), key=lambda number: -cosines[number])[:pairs]

@@ -35,9 +35,7 @@ def vector(cosine: float = 1.0) -> NDArray[np.float32]:
 
 
 def related(
-    *arriving: tuple[PlacedChunk, str, float],
-    served: ServedStatements | None = None,
-    comparisons: int = ENOUGH,
+    *arriving: tuple[PlacedChunk, str, float], served: ServedStatements | None = None, comparisons: int = ENOUGH
 ) -> RelatedStatements:
     chunks, texts, cosines = zip(*arriving, strict=True)
     return find_related_statements(

@@ -55,8 +55,7 @@ def accused(verdict: TraceConclusion) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "output",
-    ["Ines Calloway", "The floating library was designed by Ines Calloway, an architect, in 1957."],
+    "output", ["Ines Calloway", "The floating library was designed by Ines Calloway, an architect, in 1957."]
 )
 @pytest.mark.parametrize("led", [False, True])
 def test_planted_texts_are_traced_and_nobody_else(trace, output: str, led: bool) -> None:  # type: ignore[no-untyped-def]

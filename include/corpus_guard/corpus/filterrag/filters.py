@@ -134,7 +134,6 @@ def classifier_in_use(
     """Return the classifier that the settings name, else the one that was promoted last, else that of the package.
 
     Args:
-        settings: name of a model file, and its digest.
         ledger: knows the promoted model; None: there is none.
         storage: opens the storage, which holds the promoted model; None: there is none.
     """
@@ -151,12 +150,6 @@ def make_filter(
     settings: Settings, models: Models, ledger: Ledger | None = None, storage: Storage | None = None
 ) -> RetrievalFilter | None:
     """Return the filter that the settings name; None where they say ``off``. Loads no language model yet.
-
-    Args:
-        settings: name of the filter, and its model file.
-        models: of the features.
-        ledger: knows the promoted model; None: there is none.
-        storage: holds the promoted model.
 
     Raises:
         SettingsError: the model file is not the expected one, or was trained on other features.

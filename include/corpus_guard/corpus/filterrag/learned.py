@@ -58,13 +58,10 @@ class LearnedModel:
     )  # of the file it was read from; not copied by `replace`
 
     def probabilities(self, matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the probability of each text of being adversarial.
+        """Return the probability of each text of being adversarial, 0..1.
 
         Args:
             matrix: shape (texts, 4), columns as in `features.NAMES`.
-
-        Returns:
-            Shape (texts,), 0..1.
         """
         if not len(matrix):
             return np.empty(0, np.float64)
@@ -105,7 +102,6 @@ def load(path: Path, sha256: str) -> LearnedModel:
 
     Args:
         path: XGBoost's JSON or skops.
-        sha256: expected hash of the file, hex.
 
     Raises:
         SettingsError: the file is missing, has another hash, or is not such a model.
@@ -177,13 +173,8 @@ def train(
         matrix: features, shape (texts, 4), columns as in `features.NAMES`.
         labels: True for adversarial texts.
         questions: the question of each text; texts of one question are never on both sides of a split.
-        feature_version: `FeatureExtractor.version` of the features.
-        kind: XGBoost or Random Forest.
-        tau: of the features.
         threshold: decision threshold, 0..1; None: chosen so that, in cross-validation by question, at most
             the share `false_alarm_rate` of clean texts is dropped.
-        false_alarm_rate: see `threshold`.
-        seed: of everything random.
 
     Raises:
         Misuse: there is nothing to learn from: no texts, one class only, lengths that differ, or a feature

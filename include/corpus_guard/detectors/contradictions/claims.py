@@ -73,9 +73,6 @@ def read_claims(path: Path, half: Half, seed: int = 0, *, turned: bool = False) 
     """Return the claims of one half of a JSONL file in the form of FEVER or of SQuAD, in an order that the seed chooses.
 
     Args:
-        path: of the file.
-        half: of its articles.
-        seed: chooses what is shown.
         turned: show some again, where what is right beside one text is wrong beside the other, or says nothing of it: passages in
             which another answer stands, and other sentences about a claim's subject.
 
@@ -101,8 +98,6 @@ def change_sentences(path: Path, half: Half, seed: int = 0) -> list[Labelled]:
 
     Args:
         path: JSONL, as `corpus_guard.detectors.contradictions.honest_texts` reads it; `ARRIVING` texts are used.
-        half: of its documents.
-        seed: chooses texts and changes.
 
     Raises:
         Misuse: the file cannot be read, or a row has no text.
@@ -137,12 +132,7 @@ def split_plain(text: str) -> list[str]:
 
 
 def cut_excerpt(sentences: Sequence[str], number: int) -> str:
-    """Return a sentence with its neighbours, as many as are read.
-
-    Args:
-        sentences: of a page.
-        number: number of the sentence.
-    """
+    """Return a sentence with its neighbours, as many as are read."""
     first = last = number
     room = EXCERPT_CHARS - len(sentences[number])
     while True:
@@ -218,8 +208,6 @@ def _ask(questions: Sequence[_Question], choice: random.Random, *, turned: bool)
     """Yield questions with an answer beside what they are asked of; those without a wrong one to choose from are left out.
 
     Args:
-        questions: of one half.
-        choice: of what is shown.
         turned: also show passages in which another answer stands.
     """
     answers: defaultdict[str, defaultdict[str, set[str]]] = defaultdict(lambda: defaultdict(set))

@@ -74,9 +74,6 @@ def find_honest_pairs(
 
     Args:
         path: JSONL with ``text``, and ``title``, ``query`` or ``repo`` and ``path``.
-        embedder: finds the texts that are near.
-        wording: weighs words by their rarity.
-        seed: chooses the texts.
         alone: show the sentence with most in common alone, not an excerpt.
 
     Raises:

@@ -105,9 +105,7 @@ def show_planted(
     """Return attackers' texts beside passages, and passages with the right answer beside each other.
 
     Args:
-        attacks: on questions.
         passages: of each question; it may have none.
-        seed: chooses texts and passages.
     """
     choice = random.Random(f"{seed} planted")  # noqa: S311 - no secret
     examples: list[Labelled] = []

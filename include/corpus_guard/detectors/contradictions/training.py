@@ -62,10 +62,8 @@ def make_examples(
     """Return what the reader is shown, in a random order.
 
     Args:
-        pairs: of whole pages.
         honest: texts of honest documents beside others: they contradict nothing.
         claims: of other people, and changed sentences of honest texts.
-        seed: of the order, and of what is shown a second time.
         alone: show one sentence of a page at a time.
     """
     choice = random.Random(f"{seed} contradictions")  # noqa: S311 - no secret
@@ -144,15 +142,9 @@ def train_contradiction_reader(
     """Train a model of the reader. The same pairs and seed give the same weights on the same kind of processor.
 
     Args:
-        kind: `SIEVE`, `EXCERPTS` or `SENTENCES`.
-        pairs: of whole pages.
         base: the built-in embedder for the sieve, the encoder of pairs for excerpts, the language model for sentences.
-        honest: texts of honest documents beside others.
-        claims: of other people, and changed sentences of honest texts.
         start: weights that it goes on from; None: it begins with the model as it is.
         share: of the trained weights in what is returned; the rest is `start`.
-        seed: of weights and order.
-        progress: told after each batch.
     """
     shown = make_examples(pairs, honest, claims, seed, alone=kind is SENTENCES)
     examples = [(pair.prompt(kind), label) for pair, label in shown]

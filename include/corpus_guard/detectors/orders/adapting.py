@@ -46,14 +46,9 @@ def adapt_reader(
     """Return a classifier one of whose readers has learned more.
 
     Args:
-        start: the classifier.
         texts: the package's own sentences, and honest ones of other texts.
         english: the larger reader learns, from English sentences; otherwise that of all languages.
         share: of the new weights in the mean of both.
-        recipe: how it is trained; None: as this package was.
-        encoder: returns the files of the larger reader's model.
-        seed: of the choice by chance, and of the order.
-        progress: told while it is trained.
 
     Raises:
         Misuse: words rule out all honest sentences, or none is English, so that the reader is never asked about one.

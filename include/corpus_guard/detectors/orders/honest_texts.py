@@ -33,8 +33,6 @@ def read_honest(paths: Sequence[Path], number: int, seed: int = 0, half: Half | 
 
     Args:
         paths: folders (read with what is below them), JSONL files of labelled texts, other text files.
-        number: of sentences.
-        seed: of the sample.
         half: of the files, by their folder, and of the JSONL rows; None: all.
 
     Raises:

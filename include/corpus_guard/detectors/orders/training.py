@@ -115,10 +115,8 @@ def read_training_texts(
     """Return the package's own sentences, those of its frames, and honest ones of the tuning half of files.
 
     Args:
-        honest: folders and files of honest texts.
         translations: folders of message catalogues; used whole, nothing is measured on them.
         number: of honest sentences at most; half as many translations are added, up to `MAX_TRANSLATIONS`.
-        seed: of the sample.
     """
     own = [*read_texts(seed=seed), *generate_texts(FRAMES, seed=seed)]
     translated = min(number // 2, MAX_TRANSLATIONS)
@@ -141,12 +139,7 @@ class OrdersData:
         """Read the features.
 
         Args:
-            texts: labelled sentences.
-            recipes: how the first reader and the larger one are trained.
             runs: trainings of each whose weights are averaged.
-            encoder: returns the files of the larger one's model.
-            seed: of their trainings.
-            progress: told while models are trained.
         """
         from scipy.sparse import csr_matrix
 

@@ -98,7 +98,6 @@ def load_cases(seed: int = 0, without: Collection[Origin] = ()) -> tuple[list[Tr
     """Return the trusted documents and the cases.
 
     Args:
-        seed: chooses wordings, values and surroundings.
         without: INDEPENDENT, PARAPHRASE or both, which are left out with their trusted documents.
     """
     trusted, cases = _load_own(seed)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from corpus_guard.claims.comparison import Outcome
 from corpus_guard.detectors.samples import Half
-from corpus_guard.domain import TrustLevel
+from corpus_guard.domain import TrustLevel, first_of_each
 from corpus_guard.evaluation.contradictions.cases import CaseGroup, Origin, load_cases
 from corpus_guard.models import TextEmbedder
 from corpus_guard.screening.checks.conflict import ConflictParams
@@ -55,9 +55,6 @@ def measure_contradictions(
     """Let every case arrive in an open source beside the trusted texts, and count.
 
     Args:
-        embedder: of the deployment.
-        wording: weighs words by their rarity.
-        seed: chooses wordings, values and surroundings.
         without: origins that are left out, as for `load_cases`.
         likely: reads what the rules leave open; None: the rules alone are measured.
         late: the trusted texts arrive when the cases are served.
@@ -94,11 +91,7 @@ def contradicted_texts(
     """Return by version its worst sentence that contradicts a trusted one; versions without one are left out.
 
     Args:
-        places: of the chunks, one of each version.
-        texts: of the chunks.
         vectors: their unit vectors, shape (chunks, dimensions).
-        wording: weighs words by their rarity.
-        likely: reads what the rules leave open; None: the rules alone look.
         late: the trusted chunks arrive when the others are served; else all arrive together.
     """
     arriving = [n for n, place in enumerate(places) if place.trust is TrustLevel.TRUSTED or not late]
@@ -112,24 +105,23 @@ def contradicted_texts(
         ConflictParams().comparisons,
         likely,
     )
-    worst: dict[str, RelatedStatement] = {}
     if late:
         trusted = {places[n].version_id: places[n] for n in arriving}
-        for version, statements in related.contradicted.items():
-            for statement in statements:
-                worst.setdefault(statement.other.version_id, _turned(statement, trusted[version]))
-        return worst
-    conflicts = (
-        (version, statement)
-        for version, statements in related.statements.items()
-        for statement in statements
-        if statement.outcome in {Outcome.CONFLICT, Outcome.LIKELY}
-        and statement.trust is TrustLevel.TRUSTED
-        and not statement.is_noted_only
-    )
-    for version, statement in conflicts:
-        worst.setdefault(version, statement)
-    return worst
+        contradicted = (
+            (statement.other.version_id, _turned(statement, trusted[version]))
+            for version, statements in related.contradicted.items()
+            for statement in statements
+        )
+    else:
+        contradicted = (
+            (version, statement)
+            for version, statements in related.statements.items()
+            for statement in statements
+            if statement.outcome in {Outcome.CONFLICT, Outcome.LIKELY}
+            and statement.trust is TrustLevel.TRUSTED
+            and not statement.is_noted_only
+        )
+    return {version: worst for version, (_, worst) in first_of_each(contradicted, lambda each: each[0]).items()}
 
 
 class _Served:

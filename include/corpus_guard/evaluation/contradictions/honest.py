@@ -72,12 +72,6 @@ def measure_honest(
 
     Args:
         path: JSONL with ``text``, and ``title``, ``query`` or ``repo`` and ``path``.
-        embedder: of the deployment.
-        wording: weighs words by their rarity.
-        halves: to be measured.
-        seed: chooses which documents arrive and which are trusted.
-        likely: reads what the rules leave open; None: the rules alone are measured.
-        late: the trusted documents arrive when the others are served.
 
     Raises:
         Misuse: the file cannot be read, or a row has no text.

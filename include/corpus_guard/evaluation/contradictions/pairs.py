@@ -50,13 +50,7 @@ class PairFigure:
 
 
 def put_among_others(pairs: Sequence[Pair], count: int, choice: random.Random) -> list[Pair]:
-    """Return a text of a page that contradicts it, among honest ones, and the honest ones without it; none where one is lacking.
-
-    Args:
-        pairs: of one page.
-        count: of honest texts, if there are as many.
-        choice: chooses them and their order.
-    """
+    """Return a text of a page that contradicts it, among honest ones, and the honest ones without it; none where one is lacking."""
     contradicting = [pair for pair in pairs if pair.label is PairLabel.CONTRADICTS]
     honest = [pair for pair in pairs if pair.label is not PairLabel.CONTRADICTS]
     if not contradicting or not honest:
@@ -84,12 +78,7 @@ def measure_pairs(
     """Compare each text with its page, and count.
 
     Args:
-        rarity: bits of a word.
-        folder: of the files.
-        likely: reads what the rules leave open; None: the rules alone are measured.
-        progress: told after each page.
         among: honest texts of the page beside which one that contradicts it arrives, in one chunk; 0: each text arrives alone.
-        seed: chooses them.
     """
     choice = random.Random(f"{seed} among others")  # noqa: S311 - no secret
     contradicted: Counter[tuple[str, PairLabel]] = Counter()
@@ -117,11 +106,7 @@ def measure_claims(
     """Compare claims of the validation half of a file with what they are about, `CLAIMS` at most, and count.
 
     Args:
-        rarity: bits of a word.
         path: JSONL in the form of FEVER or of SQuAD.
-        likely: reads what the rules leave open; None: the rules alone are measured.
-        progress: told after each claim.
-        seed: chooses claims, and answers to the questions.
 
     Raises:
         Misuse: the file cannot be read, or is in neither form.

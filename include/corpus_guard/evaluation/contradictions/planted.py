@@ -38,14 +38,6 @@ def measure_planted(
 
     Questions of the validation half count of which a trusted passage gives the right answer.
 
-    Args:
-        path: JSONL file of attacks.
-        passages: of each question, as `read_passages` returns them.
-        embedder: of the deployment.
-        wording: weighs words by their rarity.
-        likely: reads what the rules leave open; None: the rules alone are measured.
-        late: the trusted passages arrive when the others are served.
-
     Raises:
         Misuse: the file cannot be read, or a row lacks a field.
     """

@@ -28,7 +28,6 @@ class BenignTextEnhancement:
 
         Args:
             prompted: the RAG model under the system prompt; None: the RAG model does not follow prompts.
-            remove: also remove the traced texts.
         """
         self._prompted = prompted
         self._remove = remove

@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
-from corpus_guard.corpus.filterrag.features import FeatureExtractor
-from corpus_guard.corpus.filterrag.filters import FilterRAG, MLFilterRAG, RetrievalFilter
-from corpus_guard.corpus.filterrag.learned import load_shipped
+from corpus_guard.corpus.filterrag.filters import RetrievalFilter
 from corpus_guard.traceback.retrieval import RetrievedText
 
 if TYPE_CHECKING:
-    from corpus_guard.models import Models
     from corpus_guard.traceback.rag_model import RagModel
 
 
@@ -55,28 +53,13 @@ class Defence(Protocol):
 class DefenceResources:
     """Models and thresholds that defences are built from."""
 
-    perplexities: Callable[[Sequence[str]], Sequence[float]]  # of each text, >= 1
-    ordinary: Sequence[str]  # random texts of the corpus that perplexity thresholds are taken from
+    perplexities: Callable[[Sequence[str]], Sequence[float] | NDArray[np.float64]]  # of each text, >= 1
+    ordinary: Sequence[
+        str
+    ]  # random texts of the corpus that perplexity thresholds are taken from; the paper takes 1,000
     filterrag: RetrievalFilter
     ml_filterrag: RetrievalFilter
     prompted: RagModel | None = None  # the RAG model under `trigger.system_prompt`; None: it does not follow prompts
-
-    @classmethod
-    def of(cls, models: Models, ordinary: Sequence[str], prompted: RagModel | None = None) -> DefenceResources:
-        """Use the deployment's models; none is loaded yet.
-
-        Args:
-            models: the embedder and the language model.
-            ordinary: random texts of the corpus; the paper takes 1,000.
-            prompted: see `DefenceResources`.
-        """
-
-        def perplexities(texts: Sequence[str]) -> list[float]:
-            surprise = models.language_model.surprisals(texts)
-            return [float(np.exp(values.mean())) if len(values) else 1.0 for values in surprise]
-
-        extractor = FeatureExtractor(models)
-        return cls(perplexities, ordinary, FilterRAG(extractor), MLFilterRAG(extractor, load_shipped()), prompted)
 
 
 def texts_of(retrieved: Sequence[RetrievedText]) -> list[str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from corpus_guard.corpus.filterrag.filters import RetrievalFilter
 from corpus_guard.corpus.retriever import CANDIDATES_PER_ANSWER
@@ -66,7 +67,9 @@ class Filtering:
 class PerplexityRemoval:
     """PPL-x: texts that surprise a language model more than the corpus's own texts do are removed."""
 
-    def __init__(self, threshold: float, perplexities: Callable[[Sequence[str]], Sequence[float]]) -> None:
+    def __init__(
+        self, threshold: float, perplexities: Callable[[Sequence[str]], Sequence[float] | NDArray[np.float64]]
+    ) -> None:
         """Remove texts with a perplexity above `threshold`."""
         self.threshold = threshold
         self._perplexities = perplexities
@@ -80,8 +83,8 @@ class PerplexityRemoval:
         """
         if not resources.ordinary:
             raise Misuse("perplexity: no texts of the corpus to take a threshold from; give some")
-        scores = resources.perplexities(list(resources.ordinary))
-        return cls(float(np.percentile(np.asarray(scores), percentile)), resources.perplexities)
+        scores = resources.perplexities(resources.ordinary)
+        return cls(float(np.percentile(scores, percentile)), resources.perplexities)
 
     def __call__(self, attacked: AttackedQuestion, rag_model: RagModel) -> str:
         """Answer from the K nearest remaining texts; the next nearest replace removed ones."""

@@ -21,23 +21,6 @@ from corpus_guard.evaluation.defences.interface import AttackedQuestion, Defence
 from corpus_guard.traceback.rag_model import RagModel
 from corpus_guard.tracking.measures import CountedShare
 
-_NAMES = ("none", "ppl-90", "ppl-100", "robustrag", "ke-10", "ke-20", "ke-50", "ptr", "ptr+bte")
-PUBLISHED_RATES: Mapping[tuple[str, str], Mapping[str, tuple[float, float]]] = {
-    (data, attack): {name: (asr / 100, acc / 100) for name, asr, acc in zip(_NAMES, asrs, accs, strict=True)}
-    for data, attack, asrs, accs in (
-        ("nq", "poisonedrag-b", (100, 98, 100, 50, 84, 78, 72, 0, 0), (0, 0, 0, 46, 8, 16, 20, 52, 100)),
-        ("nq", "poisonedrag-w", (100, 100, 100, 44, 86, 76, 72, 0, 0), (0, 0, 0, 52, 10, 20, 28, 56, 100)),
-        ("nq", "instruinject", (100, 98, 100, 28, 82, 80, 72, 0, 0), (0, 0, 0, 66, 6, 10, 14, 52, 100)),
-        ("hotpotqa", "poisonedrag-b", (100, 64, 100, 80, 82, 84, 82, 6, 0), (0, 16, 0, 14, 12, 12, 14, 54, 98)),
-        ("hotpotqa", "poisonedrag-w", (100, 6, 94, 82, 82, 80, 84, 12, 0), (0, 50, 6, 14, 14, 16, 14, 46, 98)),
-        ("hotpotqa", "instruinject", (100, 4, 96, 54, 86, 82, 82, 6, 0), (0, 54, 0, 40, 8, 10, 10, 40, 96)),
-        ("msmarco", "poisonedrag-b", (100, 62, 100, 38, 72, 64, 56, 0, 0), (0, 32, 0, 60, 26, 34, 36, 80, 100)),
-        ("msmarco", "poisonedrag-w", (100, 0, 70, 36, 76, 68, 66, 0, 0), (0, 80, 22, 62, 22, 30, 34, 80, 100)),
-        ("msmarco", "instruinject", (100, 0, 28, 14, 60, 52, 52, 0, 0), (0, 82, 58, 82, 32, 44, 46, 84, 100)),
-    )
-}
-"""Published rates with GPT-4o-mini, K = M = 5: (data set, attack) → defence → (ASR, ACC), 0..1."""
-
 
 @dataclass(frozen=True, slots=True)
 class DefenceResult:
@@ -81,12 +64,6 @@ def measure_defences(
     progress: Progress = no_progress,
 ) -> list[DefenceResult]:
     """Answer every row under every defence.
-
-    Args:
-        rows: questions under attack, traced.
-        rag_model: answers the questions.
-        defences: by name; see `corpus_guard.evaluation.defences.build_defences`.
-        progress: called before each row.
 
     Raises:
         FilterFailed: a filter does not answer.

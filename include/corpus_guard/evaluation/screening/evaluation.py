@@ -72,12 +72,6 @@ def evaluate_screening(
 ) -> ScreeningEvaluation:
     """Screen labelled texts and count.
 
-    Args:
-        settings: of the guard that is measured.
-        request: the options.
-        peers: other screeners, which get the same texts.
-        progress: called for each step.
-
     Raises:
         Misuse: a file or a row is wrong.
     """
@@ -106,10 +100,7 @@ def evaluate_screening(
 
 
 def log_screening(settings: Settings, evaluation: ScreeningEvaluation) -> str:
-    """Log an evaluation in MLflow: figures as metrics, plots and all JSON as artifacts.
-
-    Returns:
-        The run's id.
+    """Log an evaluation in MLflow, figures as metrics, plots and all JSON as artifacts; return the run's id.
 
     Raises:
         Infrastructure: MLflow cannot be reached.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 
 from corpus_guard.detectors.attack_forms import ask_siblings, rewrite_siblings
 from corpus_guard.detectors.samples import Family, Half, Sample, SliceKey, TextForm, limit_per_slice
@@ -74,10 +74,9 @@ class SliceFigure:
 
 @dataclass(frozen=True, slots=True)
 class ScreeningResult:
-    """Figures of all slices, and the protocols that were skipped."""
+    """Figures of all slices."""
 
     figures: tuple[SliceFigure, ...]
-    skipped: Mapping[ArrivalProtocol, str] = field(default_factory=dict)
 
     def curves(self, screener: str) -> dict[str, RocCurve]:
         """Return the ROC curve of each attack's risk against that of all clean documents.
@@ -122,23 +121,10 @@ def plan_trials(samples: Sequence[Sample], plan: ScreeningPlan) -> Iterator[Tria
         yield from protocols.attacked_answer_trials(attacked, candidates, plan.seed)
 
 
-def run_trials(
-    samples: Sequence[Sample],
-    plan: ScreeningPlan,
-    screeners: Sequence[Screener],
-    skipped: Mapping[ArrivalProtocol, str] | None = None,
-) -> ScreeningResult:
-    """Run the plan, except the protocols in `skipped`.
-
-    Args:
-        samples: labelled texts.
-        plan: protocols, and the samples to use.
-        screeners: each gets every trial.
-        skipped: protocols that cannot be run, and why; stored in the result.
-    """
+def run_trials(samples: Sequence[Sample], plan: ScreeningPlan, screeners: Sequence[Screener]) -> ScreeningResult:
+    """Run the plan; each screener gets every trial."""
     outcomes: _Outcomes = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
     families: dict[tuple[ArrivalProtocol, SliceKey], Family] = {}
-    plan = replace(plan, protocols=tuple(protocol for protocol in plan.protocols if protocol not in (skipped or {})))
     for trial in plan_trials(samples, plan):
         texts = list(dict.fromkeys(sample.text for sample in trial.samples))
         for screener in screeners:
@@ -152,7 +138,7 @@ def run_trials(
         SliceFigure(protocol, key, family, _tallies(outcomes[protocol, key]))
         for (protocol, key), family in families.items()
     ]
-    return ScreeningResult(tuple(figures), skipped or {})
+    return ScreeningResult(tuple(figures))
 
 
 _Outcomes = dict[tuple[ArrivalProtocol, SliceKey], dict[tuple[str, Half], dict[str, list[ScreeningOutcome]]]]

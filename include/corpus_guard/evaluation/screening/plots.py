@@ -12,30 +12,18 @@ from corpus_guard.tracking.measures import BINS, histogram
 from corpus_guard.tracking.plots import new_figure
 
 
-def draw_result(
-    result: ScreeningResult, screener: str, folder: Path, costs: dict[str, float] | None = None
-) -> list[Path]:
-    """Draw the plots that the result has data for.
-
-    Args:
-        result: of the trials.
-        screener: its figures are drawn.
-        folder: must exist.
-        costs: check → chunks per second.
-
-    Returns:
-        The files: ``roc.png``, ``scores.png`` and, with `costs`, ``throughput.png``.
-    """
-    drawn = [_roc(result, screener, folder / "roc.png"), _scores(result, screener, folder / "scores.png")]
+def draw_result(result: ScreeningResult, screener: str, folder: Path, costs: dict[str, float] | None = None) -> None:
+    """Draw ``roc.png``, ``scores.png`` and, with `costs`, ``throughput.png`` into `folder`; each where there is data for it."""
+    _draw_curves(result, screener, folder / "roc.png")
+    _draw_risks(result, screener, folder / "scores.png")
     if costs:
-        drawn.append(_throughput(costs, folder / "throughput.png"))
-    return [path for path in drawn if path]
+        _draw_throughput(costs, folder / "throughput.png")
 
 
-def _roc(result: ScreeningResult, screener: str, path: Path) -> Path | None:
+def _draw_curves(result: ScreeningResult, screener: str, path: Path) -> None:
     curves = result.curves(screener)
     if not curves:
-        return None
+        return
     figure, axes = new_figure("Risk of attacks against clean documents, each text alone")
     for name, curve in sorted(curves.items(), key=lambda pair: -pair[1].auc):
         axes.step(curve.false_positives, curve.true_positives, where="post", label=f"{name} ({curve.auc:.3f})")
@@ -45,17 +33,16 @@ def _roc(result: ScreeningResult, screener: str, path: Path) -> Path | None:
     )
     axes.legend(fontsize="x-small", ncols=2, title="attack (area under the curve)", title_fontsize="x-small")
     figure.savefig(path)
-    return path
 
 
-def _scores(result: ScreeningResult, screener: str, path: Path) -> Path | None:
+def _draw_risks(result: ScreeningResult, screener: str, path: Path) -> None:
     risks: dict[Family, list[float]] = defaultdict(list)
     for figure in result.figures:
         counted = figure.headline(screener)
         if figure.protocol is ArrivalProtocol.SINGLE and counted:
             risks[figure.family] += counted.risks
     if not risks:
-        return None
+        return
     canvas, axes = new_figure("Risk, each text alone")
     places = [(number + 0.5) / BINS for number in range(BINS)]
     for family, values in risks.items():
@@ -64,13 +51,11 @@ def _scores(result: ScreeningResult, screener: str, path: Path) -> Path | None:
     axes.set(xlabel="risk", ylabel="share of texts", xlim=(0, 1), ylim=(0, 1))
     axes.legend(fontsize="x-small")
     canvas.savefig(path)
-    return path
 
 
-def _throughput(costs: dict[str, float], path: Path) -> Path:
+def _draw_throughput(costs: dict[str, float], path: Path) -> None:
     figure, axes = new_figure("Chunks per second and core, by check")
     axes.barh(list(costs), list(costs.values()))
     axes.set_xscale("log")
     axes.invert_yaxis()
     figure.savefig(path)
-    return path

@@ -20,6 +20,7 @@ from corpus_guard.detectors.samples import (
     Sample,
     SliceKey,
 )
+from corpus_guard.domain import first_of_each
 
 TEXTS_PER_TRIAL = 4_000  # if each is judged alone; limits the memory
 ANSWERS_PER_QUESTION = 15  # honest passages of one batch that answer the same question
@@ -70,11 +71,6 @@ def sibling_trials(samples: Sequence[Sample], clean: Iterable[Sample], seed: int
     The ordinary texts of `samples`, filled up from `clean` to `CLEAN_PER_BATCH` if they are fewer, are dealt
     in an order that the seed decides: each trial gets the next `CLEAN_PER_BATCH`, starting over when they are
     used up.
-
-    Args:
-        samples: attacks with a question, and clean texts.
-        clean: further clean texts.
-        seed: of the order of questions, the places in the batch, and the clean texts.
     """
     samples, clean = list(samples), list(clean)
     pools = {half: _Pool(_ordinary(samples, half), _ordinary(clean, half), seed) for half in Half}
@@ -97,8 +93,6 @@ def bank_trials(samples: Sequence[Sample], questions: Iterable[str], seed: int) 
 
     Args:
         samples: attacks and clean texts; those without a question are left out.
-        questions: further questions to fill the bank.
-        seed: of the order of questions.
     """
     by_question: dict[str, list[Sample]] = defaultdict(list)
     for sample in samples:
@@ -137,8 +131,6 @@ def answer_trials(samples: Sequence[Sample], clean: Iterable[Sample], seed: int)
 
     Args:
         samples: ordinary texts; those without a question are left out.
-        clean: further clean texts, to fill up.
-        seed: of the order.
     """
     fill = list(clean)
     for half in Half:
@@ -152,8 +144,6 @@ def attacked_answer_trials(samples: Sequence[Sample], clean: Iterable[Sample], s
     Args:
         samples: attacks with a question, and ordinary texts with the same questions; questions without both
             are left out.
-        clean: further clean texts, to fill up.
-        seed: of the order and of the places.
     """
     samples, fill = list(samples), list(clean)
     for (key, half), group in _grouped(s for s in samples if s.attack and s.question):
@@ -229,7 +219,4 @@ def _grouped(samples: Iterable[Sample]) -> list[tuple[tuple[SliceKey, Half], lis
 
 def _distinct(samples: Iterable[Sample]) -> list[Sample]:
     """Return one sample per text: a repeated text would be caught as a copy."""
-    by_text: dict[str, Sample] = {}
-    for sample in samples:
-        by_text.setdefault(sample.text, sample)
-    return list(by_text.values())
+    return list(first_of_each(samples, lambda sample: sample.text).values())

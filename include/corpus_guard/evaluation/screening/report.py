@@ -21,8 +21,6 @@ def as_dict(
     """Return counts, intervals, finding codes, risk histograms and curves for JSON, without texts.
 
     Args:
-        result: of the trials.
-        plan: of the trials.
         screeners: names, ours first.
         sections: further sections (policy, models, throughput, …).
     """
@@ -33,7 +31,6 @@ def as_dict(
         "sample": plan.sample,
         "halves": [half.value for half in plan.halves],
         "screeners": list(screeners),
-        "skipped": {protocol.value: reason for protocol, reason in result.skipped.items()},
         "lines": [figure.as_dict() for figure in result.figures],
         "roc": {
             name: {"auc": curve.auc, "fpr": list(curve.false_positives), "tpr": list(curve.true_positives)}

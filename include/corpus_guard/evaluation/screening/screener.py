@@ -79,9 +79,6 @@ class GuardScreener:
     ) -> None:
         """
         Args:
-            settings: policy and models.
-            trust: of the texts' source.
-            progress: called for each step.
             checks: the only checks that judge, shadowed or not, without a limit on what they read; empty: all,
                 as the policy has them.
 

@@ -137,13 +137,6 @@ def evaluate_traceback(
 ) -> TracebackResult:
     """Evaluate one attack against one judge.
 
-    Args:
-        settings: of the guard that is measured.
-        request: the options.
-        models: loaded ones; None: those of the settings.
-        make: builds a judge from its name.
-        progress: called for each step.
-
     Raises:
         Misuse: a file, a row or an option is wrong.
         StoreUnavailable: Chroma does not start.
@@ -200,16 +193,7 @@ def measure_answers(
     defences: Mapping[str, Defence],
     progress: Progress = no_progress,
 ) -> dict[str, DefenceResult]:
-    """Ask every question under every defence, for ASR and ACC.
-
-    Args:
-        accused_targets: questions with a right answer, and the accused texts.
-        corpus: searched by the RAG application.
-        k: texts that the RAG application retrieves.
-        rag_model: answers the questions.
-        defences: by name.
-        progress: called for each question.
-    """
+    """Ask every question under every defence, for ASR and ACC."""
     rows = [
         AttackedQuestion(
             target.question, target.correct, target.incorrect, partial(corpus.retrieve, target.question), accused, k

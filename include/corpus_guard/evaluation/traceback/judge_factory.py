@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from corpus_guard.corpus.filterrag.features import FeatureExtractor
+from corpus_guard.corpus.filterrag.filters import FilterRAG, MLFilterRAG
+from corpus_guard.corpus.filterrag.learned import load_shipped
 from corpus_guard.detectors.attack_simulation import PoisonedCorpus
 from corpus_guard.errors import Misuse
 from corpus_guard.evaluation.defences import DEFENCES, Defence, DefenceResources, build_defences
@@ -90,11 +93,15 @@ class JudgeFactory:
 
     @cached_property
     def _resources(self) -> DefenceResources:
-        resources = DefenceResources.of(self.models, self._material.perplexities.sample, self._prompted)
-        return replace(resources, perplexities=self._perplexities_of)  # each text is read once
-
-    def _perplexities_of(self, texts: Sequence[str]) -> list[float]:
-        return [float(value) for value in self._material.perplexities.of(texts)]
+        perplexities = self._material.perplexities
+        extractor = FeatureExtractor(self.models)
+        return DefenceResources(
+            perplexities.of,
+            perplexities.sample,
+            FilterRAG(extractor),
+            MLFilterRAG(extractor, load_shipped()),
+            self._prompted,
+        )
 
     @property
     def _prompted(self) -> RagModel | None:

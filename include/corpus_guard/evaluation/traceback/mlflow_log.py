@@ -24,10 +24,7 @@ PAPER_EXPERIMENT = "corpus-guard/ragforensics"
 
 
 def log_traceback(settings: Settings, result: TracebackResult) -> str:
-    """Log the evaluation of one attack against one judge.
-
-    Returns:
-        The run's id.
+    """Log the evaluation of one attack against one judge, and return the run's id.
 
     Raises:
         Infrastructure: MLflow cannot be reached.

@@ -93,14 +93,6 @@ def play_paper(
 ) -> PaperResult:
     """Measure every cell that is not in `folder` yet.
 
-    Args:
-        settings: of the guard that is measured.
-        request: the options.
-        folder: of the results.
-        models: loaded ones; None: those of the settings.
-        make: builds a judge from its name.
-        progress: called for each step.
-
     Raises:
         Misuse: a file, a row or an option is wrong.
         StoreUnavailable: Chroma does not start.

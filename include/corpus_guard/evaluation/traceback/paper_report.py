@@ -16,8 +16,8 @@ from corpus_guard.evaluation.traceback.published import (
     PUBLISHED,
     PUBLISHED_ADAPTIVE,
     PUBLISHED_MODELS,
+    PUBLISHED_RATES,
     PublishedFigures,
-    published_rates,
 )
 from corpus_guard.tracking import plots
 
@@ -173,8 +173,8 @@ def _paper_figures(cell: Cell) -> str:
 
 
 def _paper_rates(cell: Cell) -> str:
-    rates = published_rates(cell.scene.data, cell.scene.attack, cell.defence)
-    return f"{100 * rates[0]:.0f} / {100 * rates[1]:.0f}" if rates else DASH
+    rates = PUBLISHED_RATES.get((cell.scene.data, cell.scene.attack), {}).get(cell.defence)
+    return f"{rates[0]} / {rates[1]}" if rates else DASH
 
 
 def _join(shares: Any) -> str:

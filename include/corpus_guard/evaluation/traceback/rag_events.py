@@ -51,11 +51,7 @@ def observe_events(
     """Ask the RAG model every question of a poisoned corpus.
 
     Args:
-        poisoned: the corpus.
-        k: texts that the RAG application retrieves.
-        rag_model: is asked.
         targets: the questions; None: all of the corpus.
-        progress: called for each question.
     """
     targets = poisoned.targets if targets is None else targets
     succeeded: list[AttackReport] = []

@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final
@@ -35,7 +35,7 @@ from corpus_guard.forensics.watch.detectors import LOOKBACK_DAYS, Candidate, Wat
 from corpus_guard.forensics.watch.log_reader import LoggedAnswer, LogReading, read_answers, read_window
 from corpus_guard.forensics.watch.window import DAY, RetrievalWindow
 from corpus_guard.ledger.event_log import append_event
-from corpus_guard.ledger.queries import IDS_PER_STATEMENT, select_in_batches
+from corpus_guard.ledger.queries import IDS_PER_STATEMENT, rows_by_id
 from corpus_guard.ledger.tables import documents, events, publications, retrieved_chunks, seals
 from corpus_guard.traceback.rag_model import repeats
 from corpus_guard.traceback.retrieval import Complaint
@@ -189,7 +189,6 @@ def choose_alerts(
     Args:
         by_detector: by each detector, the best first.
         earlier: alerts of other intervals.
-        until: end of the interval.
         budget: documents that each kind of detector may name in a week.
     """
     near = [alert for alert in earlier if abs(alert.until - until) < timedelta(days=QUIET_DAYS)]
@@ -210,15 +209,16 @@ def choose_alerts(
     return alerts, over
 
 
-def list_alerts(ledger: Ledger, *, since: datetime | None = None, limit: int = 100) -> list[RetrievalAlert]:
+def list_alerts(ledger: Ledger, *, limit: int = 100) -> list[RetrievalAlert]:
     """Return alerts with their documents, the newest first."""
     with ledger.read() as connection:
-        alerts = [alert for alert in _logged_alerts(connection) if since is None or alert.until >= since]
-        alerts = alerts[::-1][:limit]
+        alerts = _logged_alerts(connection)[::-1][:limit]
         statement = sa.select(documents.c.doc_id, documents.c.source, documents.c.uri)
-        rows = select_in_batches(connection, statement, documents.c.doc_id, {alert.subject for alert in alerts})
-        places = {row.doc_id: {"source": row.source, "uri": row.uri} for row in rows}
-    return [RetrievalAlert(**{**asdict(alert), **places.get(alert.subject, {})}) for alert in alerts]
+        places = rows_by_id(connection, statement, (alert.subject for alert in alerts))
+    return [
+        replace(alert, source=place.source, uri=place.uri) if (place := places.get(alert.subject)) else alert
+        for alert in alerts
+    ]
 
 
 def _logged_alerts(connection: sa.Connection) -> list[RetrievalAlert]:

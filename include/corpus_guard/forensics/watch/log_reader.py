@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from corpus_guard.forensics.watch.detectors import HISTORY_DAYS, LOOKBACK_DAYS
 from corpus_guard.forensics.watch.window import UNKNOWN, RetrievalWindow, Seconds, cluster_questions
-from corpus_guard.ledger.queries import Row, select_in_batches
+from corpus_guard.ledger.queries import Row, rows_by_id, values_by_id
 from corpus_guard.ledger.tables import documents, publications, queries, retrievals, retrieved_chunks, versions
 
 if TYPE_CHECKING:
@@ -87,12 +87,7 @@ def read_window(ledger: Ledger, until: datetime) -> LogReading:
             [document[of_chunk[name]] if name in of_chunk else UNKNOWN for name in chunk], np.int32
         ).reshape(-1)
         entered, leaves = _arrivals(connection, document)
-        sketches = {
-            row.query_id: row.sketch
-            for row in select_in_batches(
-                connection, sa.select(queries.c.query_id, queries.c.sketch), queries.c.query_id, question
-            )
-        }
+        sketches = values_by_id(connection, sa.select(queries.c.query_id, queries.c.sketch), question)
     order = np.argsort(hit_retrieval, kind="stable")
     clusters = cluster_questions([sketches.get(query_id) for query_id in question])
     window = RetrievalWindow(
@@ -153,10 +148,7 @@ class _Index(dict[str, int]):
 
 def _documents_of(connection: sa.Connection, chunk_ids: Iterable[str]) -> dict[str, str]:
     """Return the document of each chunk that the ledger published, in service or not."""
-    statement = sa.select(publications.c.chunk_id, publications.c.doc_id).distinct()
-    return {
-        row.chunk_id: row.doc_id for row in select_in_batches(connection, statement, publications.c.chunk_id, chunk_ids)
-    }
+    return values_by_id(connection, sa.select(publications.c.chunk_id, publications.c.doc_id).distinct(), chunk_ids)
 
 
 def _arrivals(connection: sa.Connection, doc_ids: Iterable[str]) -> tuple[Seconds, NDArray[np.bool_]]:
@@ -167,7 +159,7 @@ def _arrivals(connection: sa.Connection, doc_ids: Iterable[str]) -> tuple[Second
         .join(documents, documents.c.doc_id == versions.c.doc_id)
         .group_by(versions.c.doc_id, documents.c.target_version)
     )
-    rows = {row.doc_id: row for row in select_in_batches(connection, statement, versions.c.doc_id, doc_ids)}
+    rows = rows_by_id(connection, statement, doc_ids)
     listed = [rows.get(doc_id) for doc_id in doc_ids]
     entered = [datetime.fromisoformat(row.fetched_at).timestamp() if row and row.fetched_at else 0.0 for row in listed]
     leaves = [row is None or row.target_version is None for row in listed]

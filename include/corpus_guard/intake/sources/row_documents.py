@@ -22,12 +22,8 @@ def make_row_document(
     """Turn a row into a document.
 
     Args:
-        item: its place.
         values: cells by column; a missing one counts as empty.
-        fields: the names of the columns.
-        limit: size limit of a document, in bytes.
         where: the place as findings name it, " (line or row 7)".
-        problems: problems of the row that are known already.
     """
     row_problems = [*problems]
     text = cell_text(values.get(fields.text))

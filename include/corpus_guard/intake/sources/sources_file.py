@@ -108,7 +108,6 @@ def load_sources(
 
     Args:
         path: the file; relative URLs in it start at its folder.
-        max_bytes: size limit of one document.
         connections: where credentials come from; asked when a source is read, not before.
         cache: a folder for files that connectors can do without.
 

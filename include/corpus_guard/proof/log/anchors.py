@@ -56,7 +56,6 @@ def anchor(url: str, note: str, size: int) -> None:
 
     Args:
         url: an fsspec URL, or ``git+`` and the URL of a repository.
-        note: the signed head.
         size: of the log, in leaves.
 
     Raises:

@@ -178,14 +178,11 @@ class Keyring:
         )
 
     def rotate(self, size: int, overlap: int) -> str:
-        """Replace the active key with a new one.
+        """Replace the active key with a new one, and return its verifier key, which ``log.pub`` has, too.
 
         Args:
             size: of the log now, in leaves; heads from this size on are signed by the new key.
             overlap: the old key keeps signing until the log has grown by this number of leaves.
-
-        Returns:
-            The new verifier key, for those who verify; ``log.pub`` has it, too.
 
         Raises:
             Misuse: `size` is smaller than the active key's first size, or `overlap` is negative.
@@ -385,7 +382,6 @@ def open_head(note: str, keys: Sequence[VerifierKey]) -> VerifiedHead:
     A line of ``log.pub`` has no sizes: remove the line of a key that was revoked.
 
     Args:
-        note: the head.
         keys: of the log, and of witnesses if their cosignature is required; `VerifiedHead.signed_by` says
             which of them signed.
 

@@ -21,17 +21,10 @@ if TYPE_CHECKING:
 def rotate(
     ledger: Ledger, settings: Settings, run_id: str, overlap: int, *, by: str, reason: str
 ) -> tuple[str, Checkpoint]:
-    """Replace the active key with a new one, and sign a head with both.
+    """Replace the active key with a new one, sign a head with both, and return the new public key and the head.
 
     Args:
-        settings: home and folder of the keys, witness and anchor.
-        run_id: for the log.
         overlap: events during which the old key keeps signing.
-        by: who asked for it.
-        reason: why.
-
-    Returns:
-        The new public key, and the head whose log names it.
 
     Raises:
         SettingsError: there are no keys.
@@ -53,12 +46,8 @@ def revoke(
     """Stop trusting a key that was replaced, and return the head that the others sign.
 
     Args:
-        settings: home and folder of the keys, witness and anchor.
-        run_id: for the log.
         key_id: 8 hexadecimal digits.
         size: of the last head for which the key is trusted; None: of the newest one.
-        by: who asked for it.
-        reason: why.
 
     Raises:
         Misuse: it is the active key: rotate first.

@@ -220,18 +220,12 @@ class Witness:
 
 
 def submit(url: str, note: str, old_size: int, prove: Callable[[int], Sequence[bytes]], key: VerifierKey) -> str:
-    """Submit a head to a witness, and return the note with its cosignature.
+    """Submit a head to a witness, and return the note with its cosignature below the others.
 
     Args:
-        url: of the witness.
-        note: the signed head.
         old_size: of the head that this witness cosigned last, in leaves; 0 if unknown.
         prove: returns the consistency proof from a size (1 or more) to the head; called only for sizes up to
             the head's.
-        key: of the witness.
-
-    Returns:
-        The note with the cosignature below its signatures.
 
     Raises:
         WitnessRefused: the witness cosigned a longer log or another one, or its response is not signed by

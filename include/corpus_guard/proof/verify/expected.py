@@ -187,9 +187,7 @@ def report_unsealed(changes: LoggedChanges, in_flight: int, collector: Deviation
     """Add one deviation for everything that is not proved yet.
 
     Args:
-        changes: logged since the seal.
         in_flight: chunks that the outbox is about to publish or withdraw.
-        collector: takes the deviation.
     """
     count = sum(changes.chunks_by_run.values()) + in_flight
     if not count:

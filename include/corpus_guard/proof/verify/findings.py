@@ -9,6 +9,8 @@ from typing import Final
 from corpus_guard.proof.deviations import Deviation, DeviationKind
 
 MAX_NAMED_DEVIATIONS: Final = 10_000  # more are only counted
+RESTORE: Final = "the database was changed from outside; restore it from a backup"
+"""End of a message on a row that is not as it was logged."""
 
 
 class DeviationCollector:

@@ -32,11 +32,12 @@ from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.event_log import loggable
 from corpus_guard.ledger.states import ACT_KINDS, STATE_AFTER_DECISION, UNFINISHED_STATES, Purpose, VersionState
 from corpus_guard.ledger.tables import acts, decisions, events, seals, versions
+from corpus_guard.proof.alignment import align
 from corpus_guard.proof.deviations import DeviationKind
 from corpus_guard.proof.log.merkle import Frontier, leaf_hash
 from corpus_guard.proof.manifest import ManifestLine, RecordKey, SealEvent, manifest_lines
 from corpus_guard.proof.verify.expected import LINES_PER_REPORT, SignedSeal, changes_since, publication_states
-from corpus_guard.proof.verify.findings import DeviationCollector
+from corpus_guard.proof.verify.findings import RESTORE, DeviationCollector
 
 if TYPE_CHECKING:
     from corpus_guard.batches import Storage
@@ -47,7 +48,6 @@ FIELDS_OF_JUDGEMENT: Final = frozenset({"owner", "trust", "fetched_at", "verdict
 """Fields of a manifest's line that a new judgement changes; the comparison of versions covers them."""
 PENDING_PURPOSES: Final = (Purpose.WITHDRAW, Purpose.RESTORE)
 """Purposes of decisions that may wait to take effect on a version that is served, or was withdrawn."""
-RESTORE: Final = "the database was changed from outside; restore it from a backup"
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,27 +138,13 @@ def _compare_roots(ledger: Ledger, seal: SignedSeal, collector: DeviationCollect
 def _differences(
     ledger: Ledger, storage: Storage, seal: SignedSeal, event: SealEvent, progress: Progress
 ) -> Iterator[_Difference]:
-    """Yield the differences between the ledger and the manifest with what was logged since.
-
-    Both are sorted, and merged.
-    """
+    """Yield the differences between the ledger and the manifest with what was logged since."""
     logged = dict(changes_since(ledger, seal).digests)
     rejudged = _judged_since(ledger, event)
-    sealed_lines = _keyed(storage.read_lines(event.name))
-    ledger_lines = _keyed(manifest_lines(ledger))
-    next_sealed, next_row = next(sealed_lines, None), next(ledger_lines, None)
-    number = 0
-    while next_sealed or next_row:
-        number += 1
+    aligned = align(_keyed(storage.read_lines(event.name)), _keyed(manifest_lines(ledger)))
+    for number, (key, line, row) in enumerate(aligned, 1):
         if number % LINES_PER_REPORT == 0:
             progress("ledger", number, event.chunks)
-        key = min(item[0] for item in (next_sealed, next_row) if item)
-        line = next_sealed[1] if next_sealed and next_sealed[0] == key else None
-        row = next_row[1] if next_row and next_row[0] == key else None
-        if line:
-            next_sealed = next(sealed_lines, None)
-        if row:
-            next_row = next(ledger_lines, None)
         if key in logged:
             yield from _compare_with_log(key, logged.pop(key), row)
         else:

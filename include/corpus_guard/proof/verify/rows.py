@@ -38,15 +38,15 @@ from corpus_guard.ledger.row_digests import (
 )
 from corpus_guard.ledger.states import LIVE_STATES, SERVABLE_STATES
 from corpus_guard.ledger.tables import chunks, documents, publications, queries, versions
+from corpus_guard.proof.alignment import align
 from corpus_guard.proof.deviations import DeviationKind
-from corpus_guard.proof.verify.findings import DeviationCollector
+from corpus_guard.proof.verify.findings import RESTORE, DeviationCollector
 
 MAX_CLOCK_DIFFERENCE: Final = timedelta(days=1)
 """A time further in the future was not written by a machine whose clock was merely wrong."""
 _MISSING_EVENTS: Final = frozenset(
     {DeviationKind.EVENT_MISSING, DeviationKind.LOG_TRUNCATED, DeviationKind.ROLLED_BACK}
 )
-RESTORE: Final = "the database was changed from outside; restore it from a backup"
 
 
 def check_rows(ledger: Ledger, collector: DeviationCollector, progress: Progress) -> None:
@@ -74,18 +74,10 @@ def check_rows(ledger: Ledger, collector: DeviationCollector, progress: Progress
 
 
 def _differences(connection: sa.Connection, table: sa.Table) -> Iterator[tuple[str, str, str, str]]:
-    """Yield (key, problem, expected digest, digest found) of the groups that differ. Both sides are sorted, and merged."""
-    logged, stored = logged_digests(connection, table), stored_digests(connection, table)
-    next_logged, next_stored = next(logged, None), next(stored, None)
-    while next_logged or next_stored:
-        key = min(pair[0] for pair in (next_logged, next_stored) if pair)
-        logged_group = next_logged if next_logged and next_logged.key == key else None
-        digest = next_stored[1] if next_stored and next_stored[0] == key else ABSENT
-        if logged_group:
-            next_logged = next(logged, None)
-        if digest:
-            next_stored = next(stored, None)
-        if difference := _difference(logged_group, digest):
+    """Yield (key, problem, expected digest, digest found) of the groups that differ."""
+    logged = ((group.key, group) for group in logged_digests(connection, table))
+    for key, logged_group, digest in align(logged, stored_digests(connection, table)):
+        if difference := _difference(logged_group, digest or ABSENT):
             yield key, *difference
 
 

@@ -95,8 +95,6 @@ def verify(
     """Check log, manifest, ledger and collections against what was signed.
 
     Args:
-        settings: paths, keys, witness and anchor.
-        progress: called with the activity, the number done and the total.
         max_age_hours: maximum age of the newest signed event; None: as the settings say.
         deep: read all stored files and the models' weights; else the share of stored files that has its turn today.
         open_deviations: deviations of open incidents; what they name is read whatever its turn.

@@ -31,7 +31,6 @@ class Excuses:
     def __init__(self, text: str, window: int) -> None:
         """
         Args:
-            text: the text as it stands.
             window: characters on either side of a hit that are searched for words about attacks.
         """
         self._text = text

@@ -30,7 +30,7 @@ from pydantic import Field
 
 from corpus_guard.claims.comparison import CONTACTS, Outcome
 from corpus_guard.claims.value import Kind
-from corpus_guard.domain import Counterstatement, Finding, Severity, TrustLevel, Version
+from corpus_guard.domain import Counterstatement, Finding, Severity, TrustLevel, Version, first_of_each
 from corpus_guard.models import Models
 from corpus_guard.models.chat_cache import AnswerCache
 from corpus_guard.models.contradiction_judge import ContradictionJudge
@@ -93,7 +93,6 @@ class Conflict(ConfiguredCheck[ConflictParams]):
         """Return what reads the pairs that the rules leave open; None where the policy has none read.
 
         Args:
-            models: of the deployment.
             cache: of the answers of a model that is asked; None: they are kept as long as the process runs.
             may_ask: a model is asked, where the policy names one.
 
@@ -145,10 +144,8 @@ class Conflict(ConfiguredCheck[ConflictParams]):
                 )
 
     def _describe(self, version: Version, related: Sequence[RelatedStatement]) -> Iterator[Finding]:
-        worst: dict[tuple[int, int], RelatedStatement] = {}  # the worst stand first
-        for statement in related:
-            if statement.outcome in {Outcome.CONFLICT, Outcome.LIKELY}:
-                worst.setdefault((statement.span.start, statement.span.end), statement)
+        contradicted = [each for each in related if each.outcome in {Outcome.CONFLICT, Outcome.LIKELY}]
+        worst = first_of_each(contradicted, lambda each: (each.span.start, each.span.end))  # the worst stand first
         for statement in list(worst.values())[: self.params.findings]:
             is_peer = statement.trust is version.stamp.trust
             code, what = _nature(statement)

@@ -42,9 +42,6 @@ class Expectations(ConfiguredCheck[ExpectationParams]):
     ) -> None:
         """
         Args:
-            params: of the policy.
-            suites: of the deployment.
-            columns: of the frame.
             findings: by version id, of the checks that ran before; only those that count.
         """
         super().__init__(params)

@@ -90,12 +90,7 @@ class Modification(ConfiguredCheck[ModificationParams]):
     code_version = ("modification", "3")
 
     def __init__(self, params: ModificationParams, instructions: Check) -> None:
-        """Keep the parameters.
-
-        Args:
-            params: limits.
-            instructions: the check that reads new passages.
-        """
+        """Keep the parameters."""
         super().__init__(params)
         self._instructions = instructions
 

@@ -185,10 +185,8 @@ class Perplexity(ConfiguredCheck[PerplexityParams]):
         """Keep the parameters; loads nothing.
 
         Args:
-            params: limits.
             vocabulary: ``tokenizer.json`` of a WordPiece model whose vocabulary is ordered by frequency
                 (BERT's are), beside the model's ``model.safetensors``.
-            model_digest: identity of the language model.
             model: loads the model, when a chunk stays open.
         """
         super().__init__(params)

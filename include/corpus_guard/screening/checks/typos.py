@@ -74,7 +74,6 @@ class Typos(ConfiguredCheck[TyposParams]):
         """Keep the parameters; loads nothing.
 
         Args:
-            params: limits.
             vocabulary: ``tokenizer.json`` of a WordPiece model whose vocabulary is ordered by frequency
                 (BERT's are).
         """

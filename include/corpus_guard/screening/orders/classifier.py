@@ -61,10 +61,6 @@ class WeightedSum:
     def from_sheet(cls, sheet: Mapping[str, Any], parts: int) -> WeightedSum:
         """Read the entry of a data sheet.
 
-        Args:
-            sheet: of a reader.
-            parts: number of log-odds that are added.
-
         Raises:
             SettingsError: it is missing, or is no sum of so many.
         """
@@ -88,8 +84,6 @@ class OrderClassifier:
         """Keep the models.
 
         Args:
-            model: says which sentences are read.
-            reader: reads them.
             english: reads what may still be an order.
         """
         self._model, self._reader, self.english = model, reader, english

@@ -122,7 +122,6 @@ def build_frame(
     """Return a row for each version, with `ROW` and the columns asked for.
 
     Args:
-        versions: the batch.
         columns: of `column_meanings`, or ``declared_`` with the name of a declared value.
         findings: of the checks that ran already, by version id; only those that count.
     """

@@ -53,7 +53,6 @@ def find_failures(rows: Sequence[Mapping[str, Value]], expectations: Sequence[Ex
 
     Args:
         rows: dicts with ROW (0, 1, 2, …) and every column that an expectation names.
-        expectations: the suite.
 
     Raises:
         Unvalidated: an expectation gave no clean answer. Failures already yielded must be thrown away.

@@ -202,10 +202,6 @@ def find_groups(
     Args:
         passages: every new chunk.
         vectors: their unit vectors, shape (passages, dimensions).
-        texts: fetches texts by position.
-        wording: weighs words by their rarity.
-        grouping: model and thresholds.
-        served: chunks that the collections hold already.
     """
     near = find_surroundings(passages, vectors, served)
     positions = list(near)

@@ -29,7 +29,6 @@ def is_claim_backed(chunk: Chunk, shared: Sequence[Span], statements: Iterable[R
     """Return whether more trusted documents state what a member shares with its group.
 
     Args:
-        chunk: of the member.
         shared: places of the shared words, in the text of the chunk.
         statements: of more trusted documents, about the chunk.
     """

@@ -38,7 +38,6 @@ def find_shared_words(text: str, others: Sequence[Set[str]]) -> tuple[Span, ...]
     """Return the places of the words of a text that most of the others hold.
 
     Args:
-        text: of a member.
         others: the stems of the words of each other member.
     """
     holders = Counter(word for words in others for word in words)
@@ -54,10 +53,6 @@ def repetition(texts: Sequence[str], rarity: Callable[[str], float]) -> float:
 
     It is the mean of two shares, by rarity of the words, and of the members their median: how much of what a member says half of
     the others say too, and how much of that stands in repeated runs.
-
-    Args:
-        texts: of the members, two at least.
-        rarity: bits of a word.
     """
     read = [split_words(text)[:MAX_WORDS] for text in texts[:MAX_MEMBERS]]
     opening = _common_opening(read)

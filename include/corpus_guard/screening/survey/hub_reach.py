@@ -86,10 +86,8 @@ def measure_hub_reach(
     """Return, by version, the reach of the chunk that stands out most; versions that are no result are left out.
 
     Args:
-        placed: the chunks of the run.
         vectors: their unit vectors, shape (chunks, dimensions).
         sentinels: unit vectors of each group of questions, those most worth asking first.
-        served: the chunks that are there.
 
     Returns:
         None where there is too little to compare with.
@@ -133,8 +131,6 @@ class HubScale:
 
         Args:
             sentinels: unit vectors of each group of questions, those most worth asking first.
-            served: the chunks that are there.
-            chunk_ids: of the run's chunks.
             arriving: their unit vectors.
         """
         chunks, run = served.count(), _Run({}, np.empty((0, 0), np.float32))

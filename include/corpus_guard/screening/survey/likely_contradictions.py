@@ -155,7 +155,6 @@ class LikelyContradictions:
         """Return the pairs that the reader takes for contradictions; None: it sees none.
 
         Args:
-            chosen: pairs.
             chunks: of the arriving document of each.
             arriving: number of the arriving chunk of each: the pairs of one post of it add up. None: each pair stands alone.
         """
@@ -198,7 +197,6 @@ class LikelyContradictions:
         """Return for each contradiction the number of another passage that contradicts the same sentence about as clearly; None: none does.
 
         Args:
-            contradictions: that the reader sees.
             beside: of each, what is read of other trusted passages, in the post's place, beside the one that is contradicted.
         """
         chosen = [pair for passages in beside for pairs in passages for pair in pairs]
@@ -258,10 +256,6 @@ def suspect(
     """Return what is read of a contradiction that the rules found; None: it must not be doubted.
 
     Args:
-        own: an arriving chunk.
-        other: a trusted chunk.
-        title: of the trusted document.
-        places: of the two sentences.
         kind: of the values that differ.
     """
     pair = SuspectedPair(own, own.number(places[0]), other, other.number(places[1]), title)
@@ -291,7 +285,6 @@ def read_pairs(reader: PairReader, chosen: Sequence[ChosenPair], judge: PairJudg
 
     Args:
         reader: its sieve looks at all pairs.
-        chosen: pairs.
         judge: decides about those that the sieve keeps; what it cannot say is left to the reader.
 
     Raises:
@@ -334,9 +327,7 @@ def choose_pairs(own: StatedPassage, trusted: Sequence[TrustedPassage], count: i
     """Return what is read of a chunk.
 
     Args:
-        own: an arriving chunk.
         trusted: chunks beside it, the nearest first.
-        count: of pairs at most.
     """
     candidates: list[tuple[float, int, int]] = []
     weights: dict[tuple[int, int], dict[int, float]] = {}

@@ -92,7 +92,6 @@ class NearbyChunks:
         Args:
             chunks: every chunk of the run.
             vectors: their unit vectors, shape (chunks, dimensions).
-            served: chunks that the collections hold already.
         """
         self._chunks = chunks
         self._vectors = vectors

@@ -91,8 +91,6 @@ def find_opposed_groups(
         passages: every new chunk, then background.
         chunks: the places of the new ones, in the same order.
         vectors: unit vectors of the passages, shape (passages, dimensions).
-        texts: fetches texts by position.
-        wording: weighs words by their rarity.
         related: what is stated elsewhere, by version id.
         served: open chunks that the collections hold already.
     """

@@ -170,9 +170,6 @@ def find_related_statements(
     Args:
         chunks: every chunk of the run.
         vectors: their unit vectors, shape (chunks, dimensions).
-        texts: fetches texts by position.
-        served: chunks that the collections hold already.
-        rarity: bits of a word.
         max_comparisons: pairs of chunks.
         likely: reads what the rules leave open; None: nobody reads them.
     """
@@ -305,7 +302,6 @@ class _Finder:
         an open one must contradict.
 
         Args:
-            likely: the reader.
             nearby: served chunks near each arriving trusted one.
             placed_statements: what the rules made of them.
         """
@@ -368,7 +364,6 @@ class _Finder:
         What it doubts a little is disputed where another trusted chunk contradicts the same sentence, too.
 
         Args:
-            placed_statements: what the rules found.
             beside: chunks near each arriving one, trusted ones among them.
         """
         if not self._likely:

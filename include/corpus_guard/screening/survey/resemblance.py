@@ -157,8 +157,6 @@ def find_neighbours(run: RunColumns, history: History, similarity: float) -> dic
     """Return version id → other documents with the same or a similar text, nearest of each standing first.
 
     Args:
-        run: the new versions.
-        history: the versions of earlier runs.
         similarity: Jaccard from which two texts are neighbours, 0..1.
     """
     nearest = _NearestNeighbours(run, similarity)

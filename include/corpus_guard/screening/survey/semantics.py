@@ -173,7 +173,6 @@ def survey_semantics(
         vocabulary: ``tokenizer.json`` of a frequency-ordered vocabulary, to read them by.
         grouping: decides which chunks form a group; None when documents are screened one by one.
         bank: questions that people ask, or would ask.
-        served: chunks that the collections hold already.
     """
     agreements: dict[str, list[Agreement]] = {}
     if grouping is not None:

@@ -57,7 +57,6 @@ LOGARITHMIC: Final = frozenset(
 """Heavy-tailed: compared as log(1 + value)."""
 
 PERMUTATIONS: Final = 64
-SHINGLE: Final = 3  # words
 MIN_WORDS: Final = 12  # a shorter text resembles too many others by chance and gets the empty MinHash
 RUNNING_LINE: Final = 8  # words of a line that is more than a label, a heading or an entry of a menu
 RUNNING_TEXT: Final = 60  # words in such lines from which they alone are compared
@@ -243,7 +242,7 @@ def _minhash(words: list[str]) -> bytes:
 
 
 def _shingles(words: list[str]) -> NDArray[np.uint32]:
-    """Return 32-bit hashes of all runs of SHINGLE words; order is kept inside a shingle, not between them."""
+    """Return 32-bit hashes of all runs of three words; order is kept inside a shingle, not between them."""
     crc32 = zlib.crc32
     hashes = np.array([crc32(word.encode("utf-8", "surrogatepass")) for word in words], dtype=np.uint64)
     mixed = hashes[:-2] * np.uint64(0x9E3779B97F4A7C15)

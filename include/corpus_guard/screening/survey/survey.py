@@ -131,7 +131,6 @@ def build_survey(new: Iterable[Signals], history: History, *, similarity: float 
 
     Args:
         new: the run's versions; the same version twice counts once.
-        history: the ledger, or `EmptyHistory`.
         similarity: Jaccard from which two texts are neighbours, 0..1.
     """
     run = RunColumns(new)

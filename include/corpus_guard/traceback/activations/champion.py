@@ -96,14 +96,6 @@ def read_candidate(storage: Storage, digest: str) -> Probe:
 def promote_probe(ledger: Ledger, storage: Storage, digest: str, *, run_id: str, by: str, **details: object) -> Probe:
     """Put a stored probe into use; a repeated call changes nothing.
 
-    Args:
-        ledger: records the promotion.
-        storage: holds the probe's files.
-        digest: digest of the probe.
-        run_id: id of the promoting run.
-        by: who approved it.
-        details: more fields for the event, such as the version in a registry.
-
     Raises:
         Inconsistent: its files are gone or were changed.
     """

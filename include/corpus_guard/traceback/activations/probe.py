@@ -261,7 +261,6 @@ def parse_probe(described: bytes, data: bytes, location: str) -> Probe:
     Args:
         described: content of ``probe.json``.
         data: content of ``probe.safetensors``.
-        location: for messages.
 
     Raises:
         SettingsError: as for `load_probe`.

@@ -137,11 +137,7 @@ def collect_recordings(
     """Read the prompts that were not read before, and return the recordings of all.
 
     Args:
-        models: their language model answers.
-        prompts: the prompts to read.
         folder: holds the shards; created if missing. Several processes may collect into it at once.
-        shard: prompts per file.
-        progress: receives the number of prompts done.
 
     Raises:
         SettingsError: the language model gives no hidden states.
@@ -199,7 +195,6 @@ def load_recordings(folder: Path, model: str | None = None, ids: Sequence[str] |
     """Read recordings from a folder.
 
     Args:
-        folder: holds the shards.
         model: digest of the language model; None: the only one in the folder.
         ids: only these, in this order; None: all, by id.
 

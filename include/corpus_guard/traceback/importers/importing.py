@@ -75,17 +75,12 @@ def import_reports(
     """Import the reports of a source.
 
     Args:
-        ledger: stores the reports.
-        storage: stores the rows that are put aside.
-        settings: for the address of MLflow.
         source: a file, a pattern, an fsspec URL, or ``mlflow:EXPERIMENT``.
-        run_id: id of the run, for the event log.
         file_format: one of `FORMATS`; None: recognised.
         since: beginning of the window; None: no beginning.
         until: end of the window, exclusive; None: no end.
         mark: what makes a record of a tool a report; None: ``reported_wrong=true``.
         columns: field of a report → column of a table that names it differently.
-        progress: receives the number of rows read.
 
     Raises:
         Misuse: the source, the format or the mark is wrong.

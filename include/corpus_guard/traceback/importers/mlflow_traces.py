@@ -113,7 +113,6 @@ def trace_records(settings: Settings, experiment: str, mark: Mark) -> Iterator[R
 
     Args:
         settings: its home holds the traces if no server is named.
-        experiment: its name.
         mark: the feedback's name and value.
 
     Raises:

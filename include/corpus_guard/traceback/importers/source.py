@@ -53,9 +53,7 @@ def exports(
     """Open what `source` names, one file after the other.
 
     Args:
-        settings: for the address of MLflow.
         source: see the module.
-        mark: what MLflow is queried for.
         file_format: one of `FORMATS`; None: recognised for each file.
         columns: field → column, for a table of one's own; no tool is recognised then.
 

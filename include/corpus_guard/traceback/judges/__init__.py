@@ -55,7 +55,6 @@ class Judge(Protocol):
         """Return an opinion of each new text, in their order.
 
         Args:
-            complaint: the question and its wrong answer.
             new: texts that were not judged yet.
             retrieved: all texts retrieved for this complaint so far, including the new ones, in the order of
                 retrieval.

@@ -35,11 +35,8 @@ def find_contradicted(
     """Return the ids of the texts that are contradicted.
 
     Args:
-        asked_claim: the reported claim.
-        texts: all texts that the question retrieved.
         supports: what each says about the claim.
         right: the right answer as a claim; None: not known.
-        right_supports: what each text says about that.
     """
     if asked_claim.claim.is_affirmed is not None and not asked_claim.values:
         return frozenset()

@@ -308,10 +308,7 @@ def train_trees(
     Args:
         rows: shape (n, features).
         truth: whether each row is poisoned, shape (n,).
-        weights: of the rows, shape (n,).
         names: of the features; see `RISING`.
-        rounds: number of trees.
-        seed: for the sampling.
     """
     import xgboost
 

@@ -326,9 +326,7 @@ def add_company_features(
     """Return all features of each text: its own and those of its company.
 
     Args:
-        texts: from `EvidenceReader.read_texts`.
         vectors: of the texts, shape (texts, dimensions), rows of length 1.
-        passages: of their passages, likewise.
         complaint: of question, question and output, output; shape (3, dimensions).
 
     Returns:
