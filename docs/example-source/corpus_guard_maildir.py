@@ -10,8 +10,6 @@ sources:
 
 from __future__ import annotations
 
-import email
-import email.policy
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -71,9 +69,4 @@ class MaildirSource:
             if files[0].stat().st_size > self._max_bytes:
                 yield FetchFailed(item, "parsing.too_large", f"the mail has more than {self._max_bytes:,} bytes")
                 continue
-            message = email.message_from_bytes(files[0].read_bytes(), policy=email.policy.default)
-            body = message.get_body(preferencelist=("plain", "html"))
-            content = body.get_payload(decode=True) if body else b""
-            declared = {"title": str(message.get("Subject", ""))[:200], "author": str(message.get("From", ""))[:200]}
-            kind = body.get_content_type() if body else "text/plain"
-            yield Fetched(item, bytes(content), kind, declared, validator=item.validator)
+            yield Fetched(item, files[0].read_bytes(), "message/rfc822", validator=item.validator)

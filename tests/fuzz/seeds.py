@@ -27,6 +27,7 @@ WRAPPERS = {
     "pptx": media.PPTX,
     "xlsx": media.XLSX,
     "epub": media.EPUB,
+    "eml": media.EMAIL,
 }
 _PARTS = {
     "docx": (

@@ -17,11 +17,12 @@ with atheris.instrument_imports(
     from corpus_guard.errors import HostileInput
     from corpus_guard.intake.parsing import media
     from corpus_guard.intake.parsing.document import ParsedDocument, finalize
-    from corpus_guard.intake.parsing.formats import docx, epub, html, markdown, pdf, pptx, row, text, xlsx
+    from corpus_guard.intake.parsing.formats import docx, eml, epub, html, markdown, pdf, pptx, row, text, xlsx
 
 MAX_CHARS = 4_000_000
 READERS = {
     "docx": docx,
+    "eml": eml,
     "epub": epub,
     "html": html,
     "markdown": markdown,

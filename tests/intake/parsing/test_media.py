@@ -36,6 +36,8 @@ MISMATCH = ["parsing.type_mismatch"]
         (b"%PDF-1.7\n", "a.txt", (media.PDF, MISMATCH)),
         (b"%PDF-1.7\n", "a.html", (media.PDF, MISMATCH)),
         (b"<html>%PDF-1.7\n1 0 obj\n%%EOF\n", "a.html", (media.PDF, [*MISMATCH, "parsing.polyglot"])),
+        (b"Subject: x\n\ntext", "a.eml", (media.EMAIL, [])),
+        (PAGE, "a.eml", (media.HTML, MISMATCH)),
         (b"just text", "a.docx", (media.TEXT, MISMATCH)),
         (b"\x89PNG\r\n\x1a\n", "a.png", (media.BINARY, ["parsing.binary"])),
         (b"\x89PNG\r\n\x1a\n", "a.txt", (media.BINARY, [*MISMATCH, "parsing.binary"])),

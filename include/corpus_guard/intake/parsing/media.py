@@ -23,6 +23,7 @@ DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 PPTX = "application/vnd.openxmlformats-officedocument.presentationml.presentation"
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 EPUB = "application/epub+zip"
+EMAIL = "message/rfc822"
 ROW = "application/x-row+json"
 BROKEN_ROW = "application/x-broken-row"
 BINARY = "application/octet-stream"
@@ -46,6 +47,7 @@ _BY_SUFFIX = {
     ".xlsm": XLSX,
     ".xltx": XLSX,
     ".epub": EPUB,
+    ".eml": EMAIL,
 }
 _WITHOUT_TEXT = frozenset({
     ".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".ico", ".tif", ".tiff", ".avif", ".heic",
@@ -109,7 +111,7 @@ def detect_media_type(content: bytes, media_type: str, name: str) -> MediaDecisi
     if actual is None and _is_binary(content):
         actual = BINARY
     if actual is None:  # text of some kind, where the name may choose between kinds of text
-        actual = expected if expected in {TEXT, MARKDOWN, HTML} else TEXT
+        actual = expected if expected in {TEXT, MARKDOWN, HTML, EMAIL} else TEXT
     problems = (
         *_mismatch_problems(expected, actual),
         *_polyglot_problems(content, actual),

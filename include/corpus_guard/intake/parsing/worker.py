@@ -52,6 +52,7 @@ _READERS = {
     media.PPTX: "pptx",
     media.XLSX: "xlsx",
     media.EPUB: "epub",
+    media.EMAIL: "eml",
 }
 
 

@@ -61,6 +61,7 @@ class StructureParams(Params):
         f"{_OFFICE}spreadsheetml.sheet",
         f"{_OFFICE}wordprocessingml.document",
         "application/x-row+json",
+        "message/rfc822",
         "text/html",
         "text/markdown",
         "text/plain",

@@ -40,7 +40,8 @@ STYLES = {
     "of all": "<w:docDefaults><w:rPrDefault><w:rPr><w:vanish/></w:rPr></w:rPrDefault></w:docDefaults>"
     '<w:style w:type="paragraph" w:styleId="C"/>'
     '<w:style w:type="paragraph" w:styleId="S"><w:rPr><w:vanish w:val="0"/></w:rPr></w:style>',
-    "default": '<w:style w:type="paragraph" w:default="1" w:styleId="C"><w:rPr><w:color w:val="FFFFFF"/></w:rPr></w:style>',
+    "default": '<w:style w:type="paragraph" w:styleId="S"/>'
+    '<w:style w:type="paragraph" w:default="1" w:styleId="C"><w:rPr><w:color w:val="FFFFFF"/></w:rPr></w:style>',
 }
 
 

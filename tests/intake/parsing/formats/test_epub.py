@@ -5,6 +5,7 @@ import pytest
 from corpus_guard.errors import HostileInput
 from corpus_guard.intake.parsing.formats import epub
 from intake.parsing import making
+from intake.parsing.formats.test_docx_looks import part_changed
 
 
 def code(content: bytes) -> str:
@@ -49,3 +50,46 @@ def test_entities_are_refused() -> None:
 
 def test_a_book_without_its_package_is_unreadable() -> None:
     assert code(making.archive({"mimetype": b"application/epub+zip"})) == "parsing.unreadable"
+
+
+def aside(*chapters: str) -> bytes:
+    """A book whose last chapter is out of line."""
+    number = len(chapters) - 1
+    return part_changed(
+        making.book(*chapters),
+        "OEBPS/package.opf",
+        lambda old: old.replace(f'<itemref idref="c{number}"/>', f'<itemref idref="c{number}" linear="no"/>'),
+    )
+
+
+HIDDEN = {
+    "page out of line": aside("<p>text</p>", "<p>evil</p>"),
+    "comment that HTML ends sooner": making.book("<p>text</p><!--> <p>evil</p> -->"),
+    "script by another prefix": making.book(
+        "<p>text</p><h:style xmlns:h='http://www.w3.org/1999/xhtml'>evil</h:style>"
+    ),
+    "imported style sheet": making.book(
+        "<p>text</p><p class='x'>evil</p>", style="@import 'more.css';", parts={"OEBPS/more.css": b".x{display:none}"}
+    ),
+}
+SHOWN = {
+    "page out of line with a link to it": aside("<p>text <a href='c1.xhtml'>note</a></p>", "<p>seen</p>"),
+    "unparsed text": making.book("<p><![CDATA[text seen]]></p>"),
+    "style sheet of other pages": making.book(
+        "<p class='x'>text seen</p>", parts={"OEBPS/other.css": b".x{display:none}"}
+    ),
+    "page that is no XML": making.book("<p>text seen<br>"),
+    "entity of HTML": making.book("<p>text&nbsp;seen</p>"),
+}
+
+
+@pytest.mark.parametrize("place", HIDDEN)
+def test_what_no_reader_of_a_book_sees_is_not_its_text(place: str) -> None:
+    parsed = epub.read(HIDDEN[place])
+    assert parsed.text == "text"
+    assert "evil" in parsed.hidden or place == "script by another prefix"
+
+
+@pytest.mark.parametrize("place", SHOWN)
+def test_what_a_reader_of_a_book_sees_is_text(place: str) -> None:
+    assert "seen" in epub.read(SHOWN[place]).text

@@ -305,3 +305,64 @@ def test_hostile_html_is_read_in_seconds(source: str) -> None:
     started = time.process_time()
     html.read_string(source)
     assert time.process_time() - started < 10
+
+
+HIDDEN = {
+    "letters of a picture, not displayed": "<svg><text display=none>evil</text></svg>",
+    "letters of a picture, invisible": "<svg><text visibility=hidden>evil</text></svg>",
+    "letters of a picture without a fill": "<svg><text fill=none>evil</text></svg>",
+    "letters of a picture in white": "<svg><g fill=white><text>evil</text></g></svg>",
+    "letters of a picture by a style": "<svg><text style='fill:#fff'>evil</text></svg>",
+    "letters of a picture, transparent": "<svg><text fill-opacity=0>evil</text></svg>",
+    "letters of a picture without size": "<svg><text font-size=0>evil</text></svg>",
+    "letters off a picture": "<svg><text x=-9000 y=5>evil</text></svg>",
+    "picture without size": "<svg width=0 height=0><text>evil</text></svg>",
+    "source of a formula": "<math><semantics><mi>x</mi><annotation encoding='text/plain'>evil</annotation></semantics></math>",
+    "phantom of a formula": "<math><mphantom><mtext>evil</mtext></mphantom></math>",
+    "colour in a variable": "<style>:root{--b:#fff}</style><p style='color:var(--b)'>evil</p>",
+    "ground in the text's colour": "<p style='background:currentColor'>evil</p>",
+    "gradient of one colour": "<p style='color:#000;background:linear-gradient(#000,#010101)'>evil</p>",
+    "nearly the ground's colour": "<p style='color:#eee'>evil</p>",
+    "nearly transparent": "<p style='opacity:.06'>evil</p>",
+    "colour of the system": "<p style='color:Canvas'>evil</p>",
+    "colour of a light screen": "<p style='color:light-dark(white,black)'>evil</p>",
+    "box that scrolls": "<div style='height:0;overflow:auto'>evil</div>",
+    "lines without height": "<p style='line-height:0;overflow:hidden'>evil</p>",
+    "clipped to nothing": "<p style='clip-path:xywh(0 0 0 0)'>evil</p>",
+    "zoomed out": "<p style='zoom:0.01'>evil</p>",
+    "letters on each other": "<p style='letter-spacing:-50px'>evil</p>",
+    "a screen away": "<p style='position:fixed;left:100vw'>evil</p>",
+    "replaced by a picture": "<p style='content:url(x.png)'>evil</p>",
+    "below a shadow tree": "<div><template shadowrootmode=open><p>seen</p></template>evil</div>",
+    "style sheet of screens": "<style media=screen>.q{display:none}</style><p class=q>evil</p>",
+    "rule for any height": "<style>@media (min-height:1px){.q{display:none}}</style><p class=q>evil</p>",
+    "style sheet in an address": "<link rel=stylesheet href='data:text/css,.q{display:none}'><p class=q>evil</p>",
+    "imported style sheet": "<style>@import url('data:text/css;base64,LnF7ZGlzcGxheTpub25lfQ==');</style><p class=q>evil</p>",
+}
+SHOWN = {
+    "letters of a picture": "<svg><text>seen</text></svg>",
+    "white letters on a shape": "<svg><rect fill='#123'/><text fill=white>seen</text></svg>",
+    "letters in the page's colour": "<svg><text fill=currentColor>seen</text></svg>",
+    "formula": "<math><semantics><mi>seen</mi><annotation>x</annotation></semantics></math>",
+    "white on a dark gradient": "<p style='color:#fff;background:linear-gradient(#123,#345)'>seen</p>",
+    "white on a dark gradient over a picture": "<p style='color:#fff;background-image:linear-gradient(#123,#345),url(x)'>seen</p>",
+    "grey": "<p style='color:#999'>seen</p>",
+    "colours of like light": "<p style='color:#c00;background:#060'>seen</p>",
+    "slot of a shadow tree": "<div><template shadowrootmode=open><slot></slot></template>seen</div>",
+    "style sheet of paper": "<style media=print>.q{display:none}</style><p class=q>seen</p>",
+    "box that scrolls": "<div style='max-height:300px;overflow:auto'>seen</div>",
+    "usual lines": "<p style='line-height:1;overflow:hidden'>seen</p>",
+}
+
+
+@pytest.mark.parametrize("place", HIDDEN)
+def test_what_leaves_no_trace_in_a_browser_is_hidden(place: str) -> None:
+    parsed = html.read_string(f"<p>text</p>{HIDDEN[place]}")
+    assert parsed.text.splitlines()[0] == "text"
+    assert "evil" not in parsed.text
+    assert "evil" in parsed.hidden
+
+
+@pytest.mark.parametrize("place", SHOWN)
+def test_what_a_browser_draws_is_text(place: str) -> None:
+    assert "seen" in html.read_string(f"<p>text</p>{SHOWN[place]}").text

@@ -87,9 +87,52 @@ def test_an_alias_bomb_stays_small() -> None:
         "[//]: " * 160_000,
         "data:image/png;base64," * 50_000,
         ("data:image/png;base64," + "A" * 80 + " ") * 10_000,
+        "|-|\n" * 200_000,
+        "a|b\n-" + " " * 500_000 + "x",
+        "a|b\n-|-\n|" + "`" * 500_000,
+        "[^a]: x" + "\n" * 500_000,
+        "<p hidden>" * 100_000,
+        "<p hidden>x</p>" * 20_000,
     ],
 )
 def test_hostile_markdown_is_read_in_linear_time(source: str) -> None:
     started = time.process_time()
     markdown.read(source.encode())
     assert time.process_time() - started < 3
+
+
+HIDDEN = {
+    "hidden element": "text <span hidden>evil</span> on",
+    "element by its style": 'text\n\n<p style="display:none">evil <b>words</b></p>',
+    "element by its colour": "text <font color=white>evil</font>",
+    "template": "text\n\n<template>evil</template>",
+    "unclosed element": "text <p hidden>evil",
+    "footnote without a reference": "text\n\n[^9]: evil\n    and more of it",
+    "cell without a column": "| a | b |\n|---|---|\n| text | 2 | evil |",
+    "title on a line of its own": 'text\n\n[z]: https://x.example\n  "evil"',
+}
+SHOWN = {
+    "element in code": "text `<p hidden>seen</p>`",
+    "element in a block of code": "```html\n<p hidden>seen</p>\n```",
+    "element with another style": '<p style="color:red">seen</p>',
+    "footnote": "text[^9]: more\n\n[^9]: seen",
+    "cell": "| a | b |\n|---|---|\n| text | seen |",
+    "bar in code": "| a | b |\n|---|---|\n| `x|y` | seen |",
+    "escaped bar": "| a | b |\n|---|---|\n| x\\|y | seen |",
+    "bar below a table": "| a | b |\n|---|---|\n| 1 | 2 |\n\nx | y | seen",
+}
+
+
+@pytest.mark.parametrize("place", HIDDEN)
+def test_what_a_rendered_page_does_not_show_is_hidden(place: str) -> None:
+    parsed = markdown.read(HIDDEN[place].encode())
+    assert "text" in parsed.text
+    assert "evil" not in parsed.text
+    assert "evil" in parsed.hidden
+
+
+@pytest.mark.parametrize("place", SHOWN)
+def test_what_a_rendered_page_shows_is_text(place: str) -> None:
+    parsed = markdown.read(SHOWN[place].encode())
+    assert "seen" in parsed.text
+    assert parsed.hidden == ""

@@ -88,10 +88,10 @@ def test_pages_without_text_are_told() -> None:
 def test_one_broken_page_does_not_hide_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     real = pdf.read_page
 
-    def read_page(document: object, index: int, off: frozenset[str]) -> object:
+    def read_page(document: object, index: int, *others: object) -> object:
         if index == 1:
             raise RecursionError("as a content stream that contains itself does")
-        return real(document, index, off)
+        return real(document, index, *others)
 
     monkeypatch.setattr(pdf, "read_page", read_page)
     parsed = pdf.read(making.pdf("one", "two", "three"))

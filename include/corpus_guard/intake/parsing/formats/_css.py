@@ -4,16 +4,18 @@ A rule that hides text counts unless the element itself takes it back, or a rule
 selector (roughly), by its place. Blocks of at-rules count where they hold on every wide screen. Text wrongly called hidden is
 screened and not published, which is the safe side.
 
-Not computed: colours in variables, masks, and what lies over a text.
+Not computed: calculations, masks, queries of containers, and what lies over a text.
 """
 
 from __future__ import annotations
 
 import re
+from base64 import b64decode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
+from urllib.parse import unquote_to_bytes
 
 import tinycss2
 from tinycss2 import color4
@@ -27,6 +29,8 @@ Color = tuple[int, int, int, int]
 WHITE: Color = (255, 255, 255, 255)
 BLACK: Color = (0, 0, 0, 255)
 TRANSPARENT: Color = (0, 0, 0, 0)
+VARIED: Color = (0, 0, 0, 128)
+"""The colours of a gradient: no other colour equals them."""
 
 Declarations = Mapping[str, str]
 """Values of properties, normalized and in lower case; ``!`` before a property's name: it is important."""
@@ -40,15 +44,17 @@ _MAX_VARIABLES = 20  # replaced in one value
 _MAX_VARIABLE_CHARS = 200
 _WATCHED = re.compile(
     r"display|visibility|opacity|font|color|background|position|left|top|right|bottom|inset|margin|text-indent|clip|height"
-    r"|width|overflow|transform|scale|translate|filter"
+    r"|width|overflow|transform|scale|translate|filter|content|zoom|spacing|fill"
 )
-_PICTURE = re.compile(r"url\(([\"']?)data:[\w/+.;=-]{1,80};base64,[A-Za-z0-9+/=]*\1\)", re.IGNORECASE)
+_PICTURE = re.compile(r"url\(([\"']?)data:(?!text/css)[\w/+.;=-]{1,80};base64,[A-Za-z0-9+/=]*\1\)", re.IGNORECASE)
 _WIDE_SCREEN = 1_024  # pixels, or more
 _ANY_WIDTH = 4_000  # pixels, or less
 _MEDIUM = re.compile(
     r"(?:only )?(?:screen|all)|\((?:color|hover(?:: ?hover)?|pointer: ?fine|orientation: ?landscape)\)"
 )
-_WIDTH = re.compile(r"\((?:(min|max)-(?:device-)?width: ?|width ?(>|<)=? ?)(\d{1,5})(?:\.\d*)?(px|r?em)?\)")
+_WIDTH = re.compile(
+    r"\((?:(min|max)-(?:device-)?(?:width|height): ?|(?:width|height) ?(>|<)=? ?)(\d{1,5})(?:\.\d*)?(px|r?em)?\)"
+)
 _NAMES = re.compile(r"[.#]([\w-]+)")
 _NOT_PLAIN = re.compile(r"[\\\[(\"']")  # a selector whose names are not all names of elements
 _ALWAYS = re.compile(r":(?:(?:lang|dir)\([^()]*\)|defined\b|scope\b|focus-visible\b)")  # what the parser does not know
@@ -60,7 +66,6 @@ _IDS, _CLASSES, _TYPES = (
     re.compile(r"(?<![\w#.:[=~^$*|-])[a-z]"),
 )
 _ROOTS = frozenset({":root", "html", "body", "*"})
-_OF_COLORS = re.compile(r"color|background")
 _VARIABLE = re.compile(r"var\(\s*(--[\w-]+)\s*(?:,([^()]*))?\)")
 _CALCULATED = re.compile(r"calc\(\s*([^()\s]+)\s*\)")
 _FONT_SIZE = re.compile(r"(?<![^\s])((?:\d+(?:\.\d*)?|\.\d+)(?:px|pt|r?em|%))(?=[\s/])|(?<![^\s])(0)(?=[\s/])")
@@ -70,17 +75,23 @@ _EDGEWISE = re.compile(r"rotate[xy]\(-?(?:90|270)deg\)|matrix\(\s*0,\s*0,\s*0,\s
 _FADED = re.compile(r"opacity\(0*(?:\.0+)?%?\)")
 _NUMBER = re.compile(r"([+-]?(?:\d{1,9}(?:\.\d{0,9})?|\.\d{1,9}))(px|pt|em|rem|ex|ch|vw|vh|%|in|cm|mm)?")
 _CLIPPED = re.compile(
-    r"rect\(\s*[01](?:px)?[\s,]+[01]|inset\((?:[5-9]\d|100)%|inset\([^()]*(?<![\d.])100%|(?:circle|ellipse)\(0"
+    r"rect\(\s*[01](?:px)?[\s,]+[01]|inset\((?:[5-9]\d|100)%|inset\([^()]*(?<![\d.])100%|xywh\(\S+ \S+ (?:0|\S+ 0)|(?:circle|ellipse)\(0"
     r"|polygon\((?:[a-z]+,)?[\s0,px%]*\)"
 )
-_MAX_CHANNEL_DIFFERENCE = 12
-_MIN_ALPHA = 0.05
+_MAX_CHANNEL_DIFFERENCE = 32
+_MAX_CONTRAST = 1.2  # to 21; WCAG asks for 3 at least
+_MIN_ALPHA = 0.1
+_SVG_TEXT = frozenset({"svg", "g", "text", "tspan", "textpath", "switch"})
+_SVG_ATTRIBUTES = ("display", "visibility", "opacity", "fill", "fill-opacity", "font-size")
+_SYSTEM_COLORS = {"canvas": WHITE, "canvastext": BLACK, "field": WHITE, "fieldtext": BLACK}
+_CROWDED = -10  # px between letters
 _OFF_SCREEN = 500  # px or pt; less is layout
 _FAR_OFF_SCREEN = 5_000  # px or pt; slides of a gallery lie nearer, and so does the end of a wide page
 _CENTRED = 2_000  # px or pt; boxes in the middle of a page have half their width as a margin
 _SMALLEST_SCALE = 0.02
 _TRANSFORMING = frozenset({"transform", "scale", "translate"})
 _PLACING = frozenset({"text-indent", "margin", "margin-left", "margin-top", "left", "top", "right", "bottom", "inset"})
+_HEIGHTS, _WIDTHS = ("height", "max-height"), ("width", "max-width")
 _TINY = {"px": 1.0, "pt": 1.0, "em": 0.1, "rem": 0.1, "%": 10.0}
 _PIXELS = {"em": 16, "rem": 16, "%": 5, "vw": 10, "vh": 10, "in": 96, "cm": 38}
 
@@ -112,6 +123,7 @@ class ElementStyle:
     unseen: str | None = None  # the same; inside, it can be taken back. None: as inherited
     color: Color | None = None
     background: Color | None = None
+    fill: Color | None = None  # of the letters of SVG
 
 
 class DocumentStyles:
@@ -121,7 +133,11 @@ class DocumentStyles:
         """Apply the `linked` style sheets, then the document's ``<style>`` elements."""
         self._rules: dict[ElementNode, list[Declarations]] = {}  # in source order
         # Always `.values()`: iterating over resiliparse's lists takes quadratic time (2.0).
-        embedded = StyleSheets.parse(element.text or "" for element in document.query_selector_all("style").values())
+        links = document.query_selector_all("link[rel=stylesheet]").values()
+        sheets = [_read_data_address(link.getattr("href") or "") for link in links]
+        styles = document.query_selector_all("style").values()
+        sheets += [style.text or "" for style in styles if _holds_on_screens((style.getattr("media") or "all").lower())]
+        embedded = StyleSheets.parse(filter(None, sheets))
         rules = _leave_out_unused((*linked.rules, *embedded.rules), document)
         self.complete = linked.complete and embedded.complete and len(rules) <= _MAX_SELECTORS
         self._variables: dict[str, str] = {}  # of the whole document
@@ -140,6 +156,8 @@ class DocumentStyles:
         for attribute, name in (("color", "color"), ("bgcolor", "background-color")):
             if element.hasattr(attribute):
                 values[name] = (element.getattr(attribute) or "").strip().lower()
+        if (element.node_name or "").lower() in _SVG_TEXT:
+            values.update((name, element.getattr(name) or "") for name in _SVG_ATTRIBUTES if element.hasattr(name))
         for declarations in self._rules.get(element, ()):
             values.update(declarations)
         values.update(self._own_style(element))
@@ -148,7 +166,11 @@ class DocumentStyles:
         is_hidden = element.hasattr("hidden") or element.hasattr("popover")
         if not values and not is_hidden:
             return ElementStyle()
-        backgrounds = _parse_colors(values.get("background-color") or values.get("background", ""))
+        backgrounds = (
+            color
+            for name in ("background-color", "background-image", "background")
+            for color in _parse_colors(values.get(name, ""))
+        )
         is_cut_out = "text" in values.get("background-clip", values.get("-webkit-background-clip", ""))
         color = "" if is_cut_out else values.get("-webkit-text-fill-color", "")
         return ElementStyle(
@@ -156,6 +178,7 @@ class DocumentStyles:
             unseen=_find_concealment(values),
             color=next(_parse_colors(color or values.get("color", "")), None),
             background=next((color for color in backgrounds if color != TRANSPARENT), None),
+            fill=_find_fill(values),
         )
 
     def _own_style(self, element: ElementNode) -> Declarations:
@@ -167,21 +190,45 @@ class DocumentStyles:
         return _parse_declarations(style[:_MAX_STYLE_CHARS])
 
     def _replace_variables(self, values: dict[str, str]) -> None:
-        """Write what variables stand for into the values of an element, but for colours."""
+        """Write what variables stand for into the values of an element."""
 
         def stands_for(use: re.Match[str]) -> str:
             return (values.get(use[1]) or self._variables.get(use[1]) or use[2] or "")[:_MAX_VARIABLE_CHARS].strip()
 
-        for name in [name for name, value in values.items() if "var(" in value and not _OF_COLORS.search(name)]:
+        for name in [name for name, value in values.items() if "var(" in value]:
             for _ in range(_MAX_VARIABLES):
                 values[name] = _VARIABLE.sub(stands_for, values[name], count=1)
 
 
 def colors_match(first: Color | None, second: Color | None) -> bool:
-    """Return whether no eye tells two colours apart: every channel within 12 of 255."""
+    """Return whether hardly an eye tells two colours apart: all channels are near each other, and so is the light."""
     if first is None or second is None:
         return False
-    return all(abs(a - b) <= _MAX_CHANNEL_DIFFERENCE for a, b in zip(first, second, strict=True))
+    difference = max(abs(a - b) for a, b in zip(first, second, strict=True))
+    if difference > _MAX_CHANNEL_DIFFERENCE:
+        return False
+    dark, light = sorted(map(_luminance, (first, second)))
+    return (light + 0.05) / (dark + 0.05) <= _MAX_CONTRAST
+
+
+def parse_color(text: str) -> Color | None:
+    """Return the first colour that a value of CSS names; None where it names none."""
+    return next(_parse_colors(text), None)
+
+
+def _luminance(color: Color) -> float:
+    """Return the relative luminance (WCAG 2.2), 0 to 1."""
+    red, green, blue = (
+        channel / 12.92 if channel <= 0.04045 else ((channel + 0.055) / 1.055) ** 2.4
+        for channel in (each / 255 for each in color[:3])
+    )
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def _find_fill(values: Declarations) -> Color | None:
+    if values.get("fill") == "none" or _is_faint(values.get("fill-opacity")):
+        return TRANSPARENT
+    return VARIED if values.get("fill", "").startswith(("url(", "current")) else parse_color(values.get("fill", ""))
 
 
 def _leave_out_unused(
@@ -226,6 +273,10 @@ def _parse_sheet(sheet: str) -> Iterator[tuple[str, Declarations]]:
     pending: list[tuple[Node, str]] = [(node, "") for node in reversed(nodes)]  # and the selector around it
     while pending:
         node, outer = pending.pop()
+        if node.type == "at-rule" and node.lower_at_keyword == "import":
+            inner = tinycss2.parse_stylesheet(_read_import(node), skip_comments=True, skip_whitespace=True)
+            pending += [(each, "") for each in reversed(inner)]
+            continue
         if node.type == "at-rule" and node.content is not None and _holds(node):
             parse = tinycss2.parse_blocks_contents if outer else tinycss2.parse_rule_list
             selectors = [outer] if outer else []
@@ -243,21 +294,50 @@ def _parse_sheet(sheet: str) -> Iterator[tuple[str, Declarations]]:
         pending += [(each, around) for each in reversed(inner) if each.type in {"at-rule", "qualified-rule"}]
 
 
+def _read_import(rule: Node) -> str:
+    """Return the style sheet that a rule brings in, where the rule itself holds it."""
+    for token in rule.prelude:
+        if token.type in {"url", "string"}:
+            return _read_data_address(token.value)
+        if token.type == "function" and token.lower_name == "url":
+            return _read_data_address("".join(each.value for each in token.arguments if each.type == "string"))
+    return ""
+
+
+def _read_data_address(address: str) -> str:
+    """Return the text of a style sheet in an address (``data:text/css,…``, RFC 2397); empty for any other address."""
+    head, comma, body = address.strip().partition(",")
+    if not comma or not head.lower().startswith("data:"):
+        return ""
+    content = unquote_to_bytes(body)
+    if head.lower().endswith(";base64"):
+        try:
+            content = b64decode(content)
+        except ValueError:
+            return ""
+    return content.decode(errors="replace")
+
+
 def _holds(rule: Node) -> bool:
     """Return whether what stands in an at-rule holds on every wide screen."""
     prelude = _to_text(rule.prelude).lower()
     if rule.lower_at_keyword == "media":
-        return any(
-            all(_MEDIUM.fullmatch(part) or _is_wide(part) for part in query.strip().split(" and "))
-            for query in prelude.split(",")
-        )
+        return _holds_on_screens(prelude)
     if rule.lower_at_keyword == "supports":
         return not prelude.startswith("not")
     return rule.lower_at_keyword in {"layer", "scope"}
 
 
+def _holds_on_screens(queries: str) -> bool:
+    """Return whether one of these queries of media, in lower case, holds on every wide screen."""
+    return any(
+        all(_MEDIUM.fullmatch(part) or _is_wide(part) for part in query.strip().split(" and "))
+        for query in queries.split(",")
+    )
+
+
 def _is_wide(feature: str) -> bool:
-    """Return whether every wide screen is as a query wants it."""
+    """Return whether every wide screen is as a query wants it, which is two thirds as high."""
     if not (width := _WIDTH.fullmatch(feature)):
         return False
     pixels = int(width[3]) * (1 if width[4] in {"px", None} else 16)
@@ -309,23 +389,46 @@ def _to_text(tokens: list[Node]) -> str:
         return ""
 
 
+def find_hiding_reason(style: str) -> str:
+    """Return what a style attribute hides its element by, a key of `_hidden.HIDING_REASONS`; empty where it does not."""
+    values = _parse_style(style[:_MAX_STYLE_CHARS])
+    return _find_removal(values) or _find_concealment(values) or ""
+
+
 def _find_removal(values: Declarations) -> str:
     """Return what takes an element and its content out of sight; empty where nothing does."""
-    if values.get("display") == "none" or values.get("content-visibility") == "hidden":
+    if (
+        values.get("display") == "none"
+        or values.get("content-visibility") == "hidden"
+        or "url(" in values.get("content", "")
+    ):
         return "display"
+    if "currentcolor" in (values.get("background-color"), values.get("background")):
+        return "colour"
     if _is_faint(values.get("opacity")) or _FADED.search(values.get("filter", "")):
         return "opacity"
+    clips = any(values.get(f"overflow{axis}", "").startswith(("hidden", "clip")) for axis in ("", "-x", "-y"))
+    return _find_clipping(values, clips=clips) or _find_transformation(values) or _find_distance(values, clips=clips)
+
+
+def _find_clipping(values: Declarations, *, clips: bool) -> str:
     if _CLIPPED.search(values.get("clip", "") + values.get("clip-path", "")):
         return "clipped"
-    clips = any(values.get(f"overflow{axis}", "").startswith(("hidden", "clip")) for axis in ("", "-x", "-y"))
-    if clips and any(_is_at_most(values.get(name), 1) for name in ("height", "max-height", "width", "max-width")):
-        return "clipped"
-    if not _TRANSFORMING.isdisjoint(values) and (reason := _find_transformation(values)):
-        return reason
+    scrolls = any(values.get(f"overflow{axis}", "").startswith(("auto", "scroll")) for axis in ("", "-y"))
+    flat = [name for names in (_HEIGHTS if clips or scrolls else (), _WIDTHS if clips else ()) for name in names]
+    is_flat = any(_is_at_most(values.get(name), 1) for name in flat)
+    return "clipped" if is_flat or (clips and _is_at_most(values.get("line-height"), 0.1)) else ""
+
+
+def _find_distance(values: Declarations, *, clips: bool) -> str:
     return "off_page" if not _PLACING.isdisjoint(values) and _is_off_page(values, clips=clips) else ""
 
 
 def _find_transformation(values: Declarations) -> str:
+    if _is_at_most(values.get("zoom"), _SMALLEST_SCALE) or _pixels(values.get("letter-spacing")) <= _CROWDED:
+        return "tiny"
+    if _TRANSFORMING.isdisjoint(values):
+        return ""
     transform = values.get("transform", "")
     scales = (*_SCALE.findall(transform), values.get("scale", ""))
     is_tiny = any(_is_at_most(each, _SMALLEST_SCALE) for scale in scales for each in _split(scale))
@@ -339,6 +442,10 @@ def _find_transformation(values: Declarations) -> str:
 def _is_off_page(values: Declarations, *, clips: bool) -> bool:
     """Return whether margins, indent or place put an element off the page."""
     offsets = [_pixels(values.get(name)) for name in ("text-indent", "margin-left", "margin-top")]
+    if values.get("position") == "fixed" and any(
+        _is_beyond(values.get(name)) for name in ("left", "top", "right", "bottom")
+    ):
+        return True
     if values.get("position") in {"absolute", "fixed", "relative"}:
         offsets += [_pixels(values.get(name)) for name in ("left", "top", "right", "bottom")]
         offsets += map(_pixels, _split(values.get("inset", "")))
@@ -349,6 +456,12 @@ def _is_off_page(values: Declarations, *, clips: bool) -> bool:
         or max(far) >= _FAR_OFF_SCREEN
         or (clips and far[-1] >= _OFF_SCREEN)
     )
+
+
+def _is_beyond(place: str | None) -> bool:
+    """Return whether a place is a screen's width or height away."""
+    number = _NUMBER.match(place or "")
+    return number is not None and number[2] in {"vw", "vh", "%"} and float(number[1]) >= 100
 
 
 def _find_concealment(values: Declarations) -> str | None:
@@ -370,7 +483,7 @@ def _is_at_most(value: str | None, limit: float) -> bool:
 
 def _is_faint(opacity: str | None) -> bool:
     number = _NUMBER.match(opacity or "")
-    return number is not None and float(number[1]) <= {None: 0.05, "%": 5.0}.get(number[2], 0.0)
+    return number is not None and float(number[1]) <= {None: _MIN_ALPHA, "%": _MIN_ALPHA * 100}.get(number[2], 0.0)
 
 
 def _split(value: str) -> list[str]:
@@ -385,13 +498,30 @@ def _pixels(value: str | None) -> float:
 
 
 def _parse_colors(value: str) -> Iterator[Color]:
-    """Yield the colours among the components of a value, fully transparent or without their alpha channel."""
+    """Yield the colours among the components of a value, fully transparent or without their alpha channel.
+
+    A gradient counts as one: its colour where its stops are alike, else `VARIED`.
+    """
     for token in tinycss2.parse_component_value_list(value, skip_comments=True):
-        try:
-            color = color4.parse_color(token)
-            if isinstance(color, color4.Color):
-                red, green, blue, alpha = color.to("srgb")
-                channels = (min(max(round(channel * 255), 0), 255) for channel in (red, green, blue))
-                yield TRANSPARENT if alpha < _MIN_ALPHA else (*channels, 255)
-        except (ArithmeticError, ValueError, NotImplementedError):  # not a colour, or one without an sRGB form
-            continue
+        if token.type == "function" and token.lower_name.endswith("gradient"):
+            stops = [color for stop in token.arguments if (color := _parse_color_token(stop)) is not None]
+            if stops:
+                yield stops[0] if all(stop == stops[0] or colors_match(stop, stops[0]) for stop in stops) else VARIED
+        elif (color := _parse_color_token(token)) is not None:
+            yield color
+
+
+def _parse_color_token(token: Node) -> Color | None:
+    if token.type == "ident" and token.lower_value in _SYSTEM_COLORS:
+        return _SYSTEM_COLORS[token.lower_value]
+    if token.type == "function" and token.lower_name == "light-dark":  # pages are read as on a light screen
+        return next((color for each in token.arguments if (color := _parse_color_token(each)) is not None), None)
+    try:
+        color = color4.parse_color(token)
+        if isinstance(color, color4.Color):
+            red, green, blue, alpha = color.to("srgb")
+            red, green, blue = (min(max(round(channel * 255), 0), 255) for channel in (red, green, blue))
+            return TRANSPARENT if alpha < _MIN_ALPHA else (red, green, blue, 255)
+    except (ArithmeticError, ValueError, NotImplementedError):  # not a colour, or one without an sRGB form
+        pass
+    return None

@@ -26,14 +26,17 @@ HIDING_REASONS = {
     "comment": "comments",
     "deleted": "deleted, and kept as a tracked change",
     "notes": "speaker notes",
+    "covered": "covered, or drawn without a trace",
+    "replaced": "replaced by what another part of the file holds",
     "slide": "hidden slides",
     "sheet": "hidden sheets",
     "cells": "hidden rows or columns",
-    "formula": "formulas",
+    "formula": "formulas and codes of fields",
     "name": "defined names",
     "prompt": "prompts of cells",
     "unused": "kept in the file and used nowhere",
     "fallback": "shown only where something else fails",
+    "alternative": "other versions of the same text",
     "attribute": "alternative texts and tooltips",
     "annotation": "annotations",
     "attachment": "names of attachments",
@@ -43,8 +46,15 @@ HIDING_REASONS = {
     "link_comment": "link definitions",
 }
 """Reasons for text to be hidden, with their wording; hidden text is written down in this order."""
-_ASIDES = frozenset({"attribute", "metadata", "name", "attachment", "formula", "outline", "prompt", "unused"})
-_SINGLE_WORDS = frozenset({"attribute", "unused"})  # asides whose single words count
+FALLBACK_TAGS = frozenset(
+    {"noscript", "noframes", "noembed", "iframe", "video", "audio", "canvas", "object", "datalist", "template"}
+    | {"progress", "meter"}
+)
+"""Elements of HTML whose content is shown where something else fails, or never."""
+_ASIDES = frozenset(
+    {"alternative", "attribute", "metadata", "name", "attachment", "formula", "outline", "prompt", "unused"}
+)
+_SINGLE_WORDS = frozenset({"alternative", "attribute", "unused"})  # asides whose single words count
 _MIN_WORDS = 3  # of the others: fewer are a label or a value
 _MAX_SEARCHED_CHARS = 5 * 10**8  # searched for repetitions in one document
 
@@ -83,6 +93,11 @@ class HiddenText:
     def chars(self) -> int:
         """Number of characters in the runs, white space not counted."""
         return sum(count_non_space("".join(pieces)) for pieces in self._runs.values())
+
+    @property
+    def first_reason(self) -> str:
+        """A reason that hides some run; empty where there is none."""
+        return next(iter(self._runs), "")
 
     def summarize(self, visible: str) -> tuple[str, tuple[Finding, ...]]:
         """Return the hidden text, reason after reason, and a finding with the amount of each; nothing without any.

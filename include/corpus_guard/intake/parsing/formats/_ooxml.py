@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,7 @@ A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 P = "{http://schemas.openxmlformats.org/presentationml/2006/main}"
 S = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
+MC = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
 _STRICT = {
     b"http://purl.oclc.org/ooxml/wordprocessingml/main": W,
     b"http://purl.oclc.org/ooxml/drawingml/main": A,
@@ -34,6 +35,8 @@ _CORE_PROSE = ("title", "subject", "description", "keywords", "category", "conte
 _APP_PROSE = ("Company", "Manager", "HyperlinkBase")  # the program counts and names the rest
 _LIVE_KINDS = frozenset({"oleobject", "frame", "attachedtemplate", "subdocument", "package", "control"})
 _LINKED_KINDS = frozenset({"externallinkpath", "externallink"})  # other workbooks, whose values the cells keep
+_UNDERSTOOD = re.compile(r"http://schemas\.(?:microsoft\.com/office|openxmlformats\.org)/|urn:schemas-microsoft-com:")
+"""Namespaces that today's office programs know."""
 _OWN_DISK = re.compile(r"(?:file:/{0,3})?[a-z]:[\\/]|(?![a-z][a-z0-9+.-]*:|[\\/]{2})", re.IGNORECASE)
 """A path with a drive or none, such as that of a template: no address, and no other machine's folder."""
 
@@ -87,6 +90,48 @@ def read_main_xml(container: ZipContainer, name: str) -> Element:
     return parse_part(container.main_part(name), container.what)
 
 
+def find_main_part(container: ZipContainer, usual: str) -> str:
+    """Return the name of the part that the package names as the document; `usual` where it names none."""
+    return next(find_related(container, "", "officeDocument"), usual)
+
+
+def find_related(container: ZipContainer, part: str, *kinds: str) -> Iterator[str]:
+    """Yield the names of the parts that a part, or the package (""), is related to in such a way."""
+    for relationship in read_relationships(container, part).values():
+        if relationship.kind in kinds and not relationship.external:
+            yield relationship.target
+
+
+def choose_alternatives(root: Element) -> list[Element]:
+    """Leave of alternative contents what today's programs show; return the others.
+
+    That is the first choice whose namespaces they know, else the fallback.
+    """
+    others: list[Element] = []
+    for alternatives in list(root.iter(f"{MC}AlternateContent")):
+        parent = alternatives.getparent()
+        if parent is None:
+            continue
+        contents = [child for child in alternatives if child.tag in {f"{MC}Choice", f"{MC}Fallback"}]
+        chosen = next((content for content in contents if _is_understood(content)), None)
+        others += [content for content in contents if content is not chosen]
+        position = parent.index(alternatives)
+        parent[position : position + 1] = list(chosen) if chosen is not None else []
+    return others
+
+
+def _is_understood(content: Element) -> bool:
+    if content.tag == f"{MC}Fallback":
+        return True
+    prefixes = content.get("Requires", "").split()
+    return bool(prefixes) and all(_UNDERSTOOD.match(content.nsmap.get(prefix) or "") for prefix in prefixes)
+
+
+def is_on(switch: Element | None) -> bool:
+    """Return whether a switch of WordprocessingML is on; a missing one is off."""
+    return switch is not None and switch.get(f"{W}val", "true") not in {"0", "false", "off"}
+
+
 def read_properties(container: ZipContainer, hidden: HiddenText) -> dict[str, str]:
     """Return the properties that the document declares; add their prose to `hidden`."""
     declared: dict[str, str] = {}
@@ -118,6 +163,14 @@ def find_active_content(container: ZipContainer) -> tuple[Finding, ...]:
     if controls:
         message = f"the {container.what} holds {controls} controls of other programs; they were neither read nor run"
         problems.append(make_problem("controls", Severity.MEDIUM, message))
+    shown = sum(
+        relation.kind.lower() == "afchunk"
+        for name, _ in container.matching(r".*\.rels")
+        for relation in read_relationships(container, _described_part(name)).values()
+    )
+    if shown:
+        message = f"the {container.what} shows {shown} other documents within itself; they were not read"
+        problems.append(make_problem("not_read", Severity.MEDIUM, message))
     objects = sum("/embeddings/" in name for name in names)
     if objects:
         # The sheet behind a chart, formulas of another editor: what is not read is not published.

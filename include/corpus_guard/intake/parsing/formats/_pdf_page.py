@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
-from corpus_guard.intake.parsing.formats import _css
+from corpus_guard.intake.parsing.formats import _css, _pdf_ink
 from corpus_guard.intake.parsing.formats._hidden import count_non_space
 from corpus_guard.intake.parsing.formats._layout import link_suffix
 from corpus_guard.intake.parsing.formats._pdf_text import HYPHEN
@@ -21,6 +23,10 @@ _MAX_REGIONS = 5_000  # painted shapes considered as a background
 _MAX_LINKS = 1_000
 _INVISIBLE_MODES = {3, 7}  # rendering modes: neither filled nor stroked; clip only
 _TINY_POINTS = 1.0
+_MAX_MARK_BYTES = 4_096
+_LEAST_STATED = (
+    12  # letters and figures stated in the place of drawn ones; fewer are a ligature, or a word with its hyphen
+)
 _SCAN_SHARE = 0.6  # of the page's area
 
 
@@ -57,13 +63,16 @@ class _Region:
         return x_min <= x <= x_max and y_min <= y <= y_max
 
 
-def read_page(document: PdfDocument, index: int, layers_off: frozenset[str]) -> PdfPageText:
+def read_page(
+    document: PdfDocument, index: int, layers_off: frozenset[str], read_drawn: Callable[[], str]
+) -> PdfPageText:
     """Read the text of one page.
 
     Args:
         document: the open document.
         index: of the page, from 0.
         layers_off: names of layers that are off.
+        read_drawn: returns the page's text as its letters say it, whatever the document states in their place.
 
     Raises:
         pypdfium2.PdfiumError: the page is damaged.
@@ -72,7 +81,7 @@ def read_page(document: PdfDocument, index: int, layers_off: frozenset[str]) -> 
     try:
         textpage = page.get_textpage()
         try:
-            return _PageReader(document, page, textpage, layers_off).read()
+            return _PageReader(document, page, textpage, layers_off, read_drawn).read()
         finally:
             textpage.close()
     finally:
@@ -80,17 +89,26 @@ def read_page(document: PdfDocument, index: int, layers_off: frozenset[str]) -> 
 
 
 class _PageReader:
-    def __init__(self, document: PdfDocument, page: PdfPage, textpage: PdfTextPage, layers_off: frozenset[str]) -> None:
+    def __init__(
+        self,
+        document: PdfDocument,
+        page: PdfPage,
+        textpage: PdfTextPage,
+        layers_off: frozenset[str],
+        read_drawn: Callable[[], str],
+    ) -> None:
         import pypdfium2.raw as c
 
         self._c = c
         self._document, self._page, self._text = document, page, textpage
         self._layers_off = layers_off
+        self._read_drawn = cache(lambda: _letters_of(read_drawn()))
         # Not the page's own boxes: they may be inherited, which PDFium resolves only here.
         box = c.FS_RECTF()
         c.FPDF_GetPageBoundingBox(page.raw, ctypes.byref(box))
         self._box = box.left, box.bottom, box.right, box.top
         self._regions = self._find_regions()
+        self._traceless = _pdf_ink.find_traceless(page, has_layers_off=bool(layers_off))
         self._objects: dict[int, tuple[str, _css.Color | None]] = {}
         self._doubles = [ctypes.c_double() for _ in range(4)]
         self._double_refs = [ctypes.byref(double) for double in self._doubles]
@@ -160,15 +178,22 @@ class _PageReader:
             color, self._background_at((x_min + x_max) / 2, (y_min + y_max) / 2)
         ):
             return "colour", size
-        return "", size
+        return "covered" if address in self._traceless else "", size
 
     def _inspect_object(self, text_object: FPDF_PAGEOBJECT) -> tuple[str, _css.Color | None]:
         """Return the reason a whole text object is hidden (empty: it is not), and its colour."""
         c = self._c
         if c.FPDFTextObj_GetTextRenderMode(text_object) in _INVISIBLE_MODES:
             return "render_mode", None
-        if self._layers_off and self._is_in_layer_off(text_object):
+        if self._layers_off and not self._layers_off.isdisjoint(self._read_marks(text_object, b"Name")):
             return "layer", None
+        stated = [
+            letters
+            for text in self._read_marks(text_object, b"ActualText")
+            if len(letters := _letters_of(text)) >= _LEAST_STATED
+        ]
+        if stated and any(letters not in self._read_drawn() for letters in stated):
+            return "replaced", None
         color = self._color(text_object)
         if color == _css.TRANSPARENT:
             return "opacity", None
@@ -181,20 +206,19 @@ class _PageReader:
         red, green, blue, alpha = (channel.value for channel in channels)
         return _css.TRANSPARENT if alpha < 13 else (red, green, blue, 255)
 
-    def _is_in_layer_off(self, text_object: FPDF_PAGEOBJECT) -> bool:
+    def _read_marks(self, text_object: FPDF_PAGEOBJECT, key: bytes) -> list[str]:
+        """Return the values that the marks around a text object have for a key."""
         c = self._c
+        values: list[str] = []
         for number in range(min(c.FPDFPageObj_CountMarks(text_object), 32)):
             mark = c.FPDFPageObj_GetMark(text_object, number)
             size = ctypes.c_ulong()
-            buffer = ctypes.create_string_buffer(512)
-            if (
-                c.FPDFPageObjMark_GetParamStringValue(
-                    mark, b"Name", ctypes.cast(buffer, ctypes.POINTER(c.FPDF_WCHAR)), 512, ctypes.byref(size)
-                )
-                and buffer.raw[: max(size.value - 2, 0)].decode("utf-16-le", "replace") in self._layers_off
+            buffer = ctypes.create_string_buffer(_MAX_MARK_BYTES)
+            if c.FPDFPageObjMark_GetParamStringValue(
+                mark, key, ctypes.cast(buffer, ctypes.POINTER(c.FPDF_WCHAR)), _MAX_MARK_BYTES, ctypes.byref(size)
             ):
-                return True
-        return False
+                values.append(buffer.raw[: max(min(size.value, _MAX_MARK_BYTES) - 2, 0)].decode("utf-16-le", "replace"))
+        return values
 
     def _background_at(self, x: float, y: float) -> _css.Color | None:
         """Return the colour last painted at a point; white where there is none, None where it is a picture's."""
@@ -254,6 +278,10 @@ class _PageReader:
             if 0 < size <= 2_048 and 0 <= index < count:
                 targets[index] = buffer.raw[: size - 1].decode("utf-8", "replace")
         return targets
+
+
+def _letters_of(text: str) -> str:
+    return "".join(filter(str.isalnum, text)).casefold()
 
 
 def _make_line(chars: list[str], sizes: dict[float, int]) -> TextLine:

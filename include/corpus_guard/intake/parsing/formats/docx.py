@@ -1,19 +1,18 @@
 """DOCX: a measured zip (`_container`), converted to HTML by mammoth, then read by `html`.
 
-Visible: the body, headers and footers, foot- and endnotes, and text of tracked insertions. Hidden: runs
-marked as hidden (``w:vanish``, also by a named style), in white, or smaller than a point; deleted text of
-tracked changes; reviewers' comments; alternative texts; properties. The text read is compared with a second
-count of all runs, taken from the XML itself.
+Visible: the body, text boxes, formulas, the headers and footers that some page shows, foot- and endnotes, and text of tracked
+insertions. Hidden: what `_docx_looks` lists; contents for older programs that say something else; reviewers' comments;
+alternative texts; properties. The text read is compared with a second count of all runs, taken from the XML itself.
 
-Not read: text in pictures; text hidden by the theme's colours or by shapes laid over it.
+Not read: text in pictures, charts and diagrams; text hidden by shapes laid over it; other documents that are shown within this
+one, which is a finding.
 """
 
 from __future__ import annotations
 
-import copy
 import io
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from corpus_guard.domain import Finding, Severity
@@ -21,17 +20,20 @@ from corpus_guard.errors import HostileInput, Unreadable
 from corpus_guard.intake.parsing.document import ParsedDocument, clean_declared, make_problem
 from corpus_guard.intake.parsing.formats import _ooxml, _recount, html
 from corpus_guard.intake.parsing.formats._container import ZipContainer
+from corpus_guard.intake.parsing.formats._docx_looks import Looks
 from corpus_guard.intake.parsing.formats._hidden import HiddenText, count_non_space
-from corpus_guard.intake.parsing.formats._ooxml import W
+from corpus_guard.intake.parsing.formats._ooxml import R, W
 
 if TYPE_CHECKING:
     from lxml.etree import _Element as Element
 
 _MAIN = "word/document.xml"  # where the package does not name another, as online editors do
-_NOTES = frozenset({"footnotes", "endnotes"})  # kinds of relationships
-_MAX_BASED_ON = 20  # styles, each based on the next; Word follows eleven
 _MARGIN_PARTS = r"word/(?:header|footer)\d{0,3}\.xml"
-_WP = "{http://schemas.openxmlformats.org/drawingml/2006/wordprocessingDrawing}"
+_V = "{urn:schemas-microsoft-com:vml}"
+_M = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
+_AROUND_TEXT = tuple(
+    f"{W}{name}" for name in ("bdo", "dir", "fldSimple", "ruby", "rubyBase")
+)  # mammoth skips their content
 
 
 def read(content: bytes) -> ParsedDocument:
@@ -41,20 +43,23 @@ def read(content: bytes) -> ParsedDocument:
     container = ZipContainer(content, "DOCX")
     hidden = HiddenText()
     try:
-        main_part = next(_related_parts(container, "", frozenset({"officeDocument"})), _MAIN)
+        main_part = _ooxml.find_main_part(container, _MAIN)
         main = _ooxml.read_main_xml(container, main_part)
-        notes = _related_parts(container, main_part, _NOTES)
+        notes = _ooxml.find_related(container, main_part, "footnotes", "endnotes")
         roots = {main_part: main, **{name: _ooxml.read_part_xml(container, name) for name in notes}}
-        hiding = _hiding_styles(container)
+        looks = Looks(container, main_part)
         bodies = [root for root in roots.values() if root is not None]
-        runs = sum(map(_recount.count_run_chars, bodies))
+        runs = sum(_prepare(root, hidden) for root in bodies)
         for root in bodies:
-            _remove_hidden_runs(root, hiding, hidden)
+            looks.remove_hidden(root, hidden)
+        hidden_chars = hidden.chars
+        top, bottom = _read_margins(container, main_part, main, looks, hidden)
+        for root in bodies:
+            _simplify(root)
         page = html.read_page(
             mammoth.convert_to_html(_rewrite(container, roots), convert_image=_drop_image(mammoth)).value
         )
-        chars = page.chars + hidden.chars
-        top, bottom = _read_margins(container, hiding, hidden)
+        chars = page.chars + hidden_chars
     except (HostileInput, MemoryError):
         raise
     except Exception as error:
@@ -72,11 +77,47 @@ def read(content: bytes) -> ParsedDocument:
     return ParsedDocument(text, hidden_text, clean_declared(declared), (*problems, *findings))
 
 
-def _related_parts(container: ZipContainer, part: str, kinds: frozenset[str]) -> Iterator[str]:
-    """Yield the names of the parts that a part, or the package (""), is related to in such a way."""
-    for relationship in _ooxml.read_relationships(container, part).values():
-        if relationship.kind in kinds and not relationship.external:
-            yield relationship.target
+def _prepare(root: Element, hidden: HiddenText) -> int:
+    """Leave of alternative contents what is shown; return the number of characters of all runs."""
+    others = _ooxml.choose_alternatives(root)
+    written = _join_words(root)
+    for other in others:
+        if (words := _join_words(other)) not in written:
+            hidden.add("unused", words)
+    return _recount.count_run_chars(root)
+
+
+def _join_words(root: Element) -> str:
+    return " ".join("".join(text.text or "" for text in root.iter(f"{W}t")).split())
+
+
+def _simplify(root: Element) -> None:
+    """Write what mammoth does not know in words that it knows: text boxes, formulas, fields, readings of characters."""
+    from lxml import etree
+
+    etree.strip_elements(root, f"{W}rt", f"{W}rubyPr", with_tail=False)
+    etree.strip_tags(root, *_AROUND_TEXT)
+    for formula in list(root.iter(f"{_M}oMath")):
+        parent = formula.getparent()
+        if parent is not None:
+            run = parent.makeelement(f"{W}r")
+            etree.SubElement(run, f"{W}t").text = "".join(text.text or "" for text in formula.iter(f"{_M}t", f"{W}t"))
+            parent.replace(formula, run)
+    etree.strip_tags(root, f"{_M}oMathPara")
+    for drawing in list(root.iter(f"{W}drawing")):
+        boxes = [
+            box
+            for box in drawing.iter(f"{W}txbxContent")
+            if next(box.iterancestors(f"{W}txbxContent", f"{W}drawing")) is drawing
+        ]
+        parent = drawing.getparent()
+        if not boxes or parent is None:
+            continue
+        picture = parent.makeelement(f"{W}pict")
+        for box in boxes:
+            shape = etree.SubElement(picture, f"{_V}shape")
+            etree.SubElement(shape, f"{_V}textbox").append(box)
+        parent.replace(drawing, picture)
 
 
 def _drop_image(mammoth: Any) -> Any:
@@ -102,110 +143,45 @@ def _rewrite(container: ZipContainer, roots: Mapping[str, Element | None]) -> io
     return rewritten
 
 
-def _hiding_styles(container: ZipContainer) -> frozenset[str]:
-    """Return the ids of the named styles that hide text, themselves or by a style they are based on.
-
-    The default of paragraphs has the empty id, too.
-    """
-    root = _ooxml.read_part_xml(container, "word/styles.xml")
-    if root is None:
-        return frozenset()
-    styles = {style.get(f"{W}styleId", ""): style for style in root.iter(f"{W}style")}
-    defaults = root.find(f"{W}docDefaults/{W}rPrDefault/{W}rPr")
-    hiding = {name for name in styles if _hiding_reason(_merge_properties(styles, name, defaults))}
-    for name, style in styles.items():
-        if style.get(f"{W}type") == "paragraph" and style.get(f"{W}default") in {"1", "true", "on"} and name in hiding:
-            hiding.add("")
-    return frozenset(hiding)
-
-
-def _merge_properties(styles: Mapping[str, Element], name: str, defaults: Element | None) -> Element | None:
-    """Return the run properties of a style with those of the styles it is based on; the nearest counts."""
-    merged: dict[str, Element] = {}
-    sources: list[Element | None] = []
-    visited: set[str] = set()
-    while name in styles and name not in visited and len(visited) < _MAX_BASED_ON:
-        visited.add(name)
-        sources.append(styles[name].find(f"{W}rPr"))
-        base = styles[name].find(f"{W}basedOn")
-        name = base.get(f"{W}val", "") if base is not None else ""
-    for source in (*sources, defaults):
-        for each in source if source is not None else ():
-            merged.setdefault(each.tag, each)
-    if not merged:
-        return None
-    properties = copy.deepcopy(next(iter(merged.values())).getparent())
-    properties[:] = [copy.deepcopy(each) for each in merged.values()]
-    return properties
-
-
-def _remove_hidden_runs(root: Element, hiding: frozenset[str], hidden: HiddenText) -> None:
-    """Empty every run a reader does not see, and add its text to `hidden`."""
-    for paragraph in root.iter(f"{W}p"):
-        style = paragraph.find(f"{W}pPr/{W}pStyle")
-        paragraph_reason = "vanish" if (style.get(f"{W}val", "") if style is not None else "") in hiding else ""
-        reasons = set()
-        for run in paragraph.iter(f"{W}r"):
-            reason = paragraph_reason or _run_reason(run, hiding)
-            if reason and (text := _text(run)):
-                hidden.extend(reason, text)
-                reasons.add(reason)
-                for child in list(run):
-                    run.remove(child)
-        for reason in reasons:
-            hidden.extend(reason, "\n")
-    for drawing in root.iter(f"{_WP}docPr"):
-        hidden.add("attribute", drawing.get("descr", ""))
-        hidden.add("attribute", drawing.get("title", ""))
-
-
-def _run_reason(run: Element, hiding: frozenset[str]) -> str:
-    """Return the reason a run is hidden; empty where it is not."""
-    if run.find(f"{W}delText") is not None:
-        return "deleted"
-    properties = run.find(f"{W}rPr")
-    if properties is None:
-        return ""
-    style = properties.find(f"{W}rStyle")
-    if style is not None and style.get(f"{W}val", "") in hiding:
-        return "vanish"
-    return _hiding_reason(properties)
-
-
-def _hiding_reason(properties: Element | None) -> str:
-    """Return why these run properties hide text; empty where they do not."""
-    if properties is None:
-        return ""
-    for name in ("vanish", "webHidden", "specVanish"):
-        switch = properties.find(f"{W}{name}")
-        if switch is not None and switch.get(f"{W}val", "true") not in {"0", "false", "off"}:
-            return "vanish"
-    color, size, shade = (properties.find(f"{W}{name}") for name in ("color", "sz", "shd"))
-    bright = color is not None and _near_white(color.get(f"{W}val", ""))
-    if bright and (shade is None or _near_white(shade.get(f"{W}fill", "")) or shade.get(f"{W}fill", "") == "auto"):
-        return "colour"
-    half_points = size.get(f"{W}val", "") if size is not None else ""
-    return "tiny" if half_points.isascii() and half_points.isdigit() and int(half_points[:6]) <= 2 else ""
-
-
-def _near_white(color: str) -> bool:
-    try:
-        return len(color) == 6 and min(bytes.fromhex(color)) >= 243
-    except ValueError:
-        return False
-
-
-def _read_margins(container: ZipContainer, hiding: frozenset[str], hidden: HiddenText) -> tuple[str, str]:
-    """Return the texts of the headers and of the footers, each distinct line once."""
+def _read_margins(
+    container: ZipContainer, main_part: str, main: Element, looks: Looks, hidden: HiddenText
+) -> tuple[str, str]:
+    """Return the texts of the headers and of the footers that some page shows, each distinct line once."""
     lines: dict[str, dict[str, None]] = {"header": {}, "footer": {}}
-    for name, part in container.matching(_MARGIN_PARTS):
-        root = _ooxml.parse_part(part, "DOCX")
+    links = _ooxml.read_relationships(container, main_part)
+    has_first = any(_ooxml.is_on(switch) for switch in main.iter(f"{W}titlePg"))
+    shown = {"default": True, "first": has_first, "even": looks.has_even_margins}
+    targets = {
+        links[each.get(f"{R}id", "")].target
+        for each in main.iter(f"{W}headerReference", f"{W}footerReference")
+        if each.get(f"{R}id", "") in links and shown.get(each.get(f"{W}type", "default"), False)
+    }
+    related = _ooxml.find_related(container, main_part, "header", "footer")
+    for name in dict.fromkeys([*(name for name, _ in container.matching(_MARGIN_PARTS)), *related]):
+        root = _ooxml.read_part_xml(container, name)
+        if root is None:
+            continue
+        _prepare(root, hidden)
         margin = HiddenText()
-        _remove_hidden_runs(root, hiding, margin)
+        looks.remove_hidden(root, margin)
         hidden.update(margin)
-        kind = "header" if "header" in name else "footer"
-        lines[kind].update(dict.fromkeys(filter(str.strip, map(_text, root.iter(f"{W}p")))))
+        texts = filter(str.strip, _read_lines(root))
+        if name in targets:
+            lines["footer" if root.tag == f"{W}ftr" else "header"].update(dict.fromkeys(texts))
+        else:
+            for line in texts:
+                hidden.add("unused", line)
     return "\n".join(lines["header"]), "\n".join(lines["footer"])
+
+
+def _read_lines(root: Element) -> list[str]:
+    """Return the text of each paragraph, without that of boxes within it: these have paragraphs of their own."""
+    lines: dict[Element, list[str]] = {paragraph: [] for paragraph in root.iter(f"{W}p")}
+    for text in root.iter(f"{W}t"):
+        paragraph = next(text.iterancestors(f"{W}p"), None)
+        if paragraph is not None:
+            lines[paragraph].append(text.text or "")
+    return ["".join(pieces) for pieces in lines.values()]
 
 
 def _tracked_insertions(root: Element) -> tuple[Finding, ...]:

@@ -25,7 +25,7 @@ from corpus_guard.domain import Finding, Severity
 from corpus_guard.intake.parsing.document import ParsedDocument, clean_declared, make_problem
 from corpus_guard.intake.parsing.formats import _css, _recount
 from corpus_guard.intake.parsing.formats import text as plain
-from corpus_guard.intake.parsing.formats._hidden import HiddenText, count_non_space
+from corpus_guard.intake.parsing.formats._hidden import FALLBACK_TAGS, HiddenText, count_non_space
 from corpus_guard.intake.parsing.formats._layout import Layout, link_suffix
 
 _NO_SHEETS = _css.StyleSheets()
@@ -69,10 +69,10 @@ _ASIDE_ATTRIBUTES = (
     "data-tooltip",
 )
 _DROPPED_TAGS = frozenset({"SCRIPT", "STYLE", "script", "style"})
-_FALLBACK_TAGS = frozenset(
-    {"noscript", "noframes", "noembed", "iframe", "video", "audio", "canvas", "object", "datalist", "template"}
-    | {"progress", "meter"}
-)
+_MATH_SOURCES = frozenset({"annotation", "annotation-xml"})  # of MathML: for programs
+_SVG_LETTERS = frozenset({"g", "text", "tspan", "textpath"})
+_SVG_PAINT = "rect, path, circle, ellipse, polygon, polyline, line, image, use, foreignObject"
+_FAR_OFF_PICTURE = -500  # units of SVG
 _DEFINING_TAGS = frozenset({"defs", "symbol", "clippath", "mask", "marker", "pattern"})  # of SVG: drawn elsewhere
 _PARAGRAPHS = frozenset({
     "address", "article", "aside", "blockquote", "dl", "fieldset", "figure", "footer", "form", "header", "hr", "main",
@@ -131,11 +131,12 @@ def read_page(html: str, sheets: _css.StyleSheets = _NO_SHEETS) -> HtmlPage:
         raise MemoryError
     styles = _css.DocumentStyles(document, sheets)
     has_main = bool(document.query_selector(_MAIN))
-    reader = _TreeReader(styles, has_main=has_main)
+    shadowed = _find_shadowed(document)
+    reader = _TreeReader(styles, has_main=has_main, shadowed=shadowed)
     reader.walk(document)
     problems: list[Finding] = []
     if not reader.layout.render() and (curtains := _find_curtains(document, styles)):
-        reader = _TreeReader(styles, has_main=has_main, curtains=curtains)
+        reader = _TreeReader(styles, has_main=has_main, shadowed=shadowed, curtains=curtains)
         reader.walk(document)
         message = "nothing is shown without scripts: what a style hides of nearly the whole page counts as shown"
         problems.append(make_problem("shown_by_script", Severity.LOW, message, score=0.2))
@@ -147,6 +148,13 @@ def read_page(html: str, sheets: _css.StyleSheets = _NO_SHEETS) -> HtmlPage:
         problems.append(make_problem("styles", Severity.MEDIUM, message))
     text = body if len(body) >= least * len(text) else text
     return HtmlPage(text, reader.hidden, declared, tuple(problems), reader.chars)
+
+
+def _find_shadowed(document: DocumentNode) -> frozenset[ElementNode]:
+    """Return the elements whose content gives way to a shadow tree that has no place for it (HTML, 4.12.3)."""
+    templates = document.query_selector_all("template[shadowrootmode]").values()
+    parents = (template.parent for template in templates if "<slot" not in template.html.lower())
+    return frozenset(parent for parent in parents if isinstance(parent, ElementNode))
 
 
 def _find_curtains(document: DocumentNode, styles: _css.DocumentStyles) -> frozenset[ElementNode]:
@@ -232,9 +240,15 @@ class _TreeReader:
     """Writer of a tree's visible and hidden text. Iterative: the document decides how deep it is."""
 
     def __init__(
-        self, styles: _css.DocumentStyles, *, has_main: bool, curtains: frozenset[ElementNode] = frozenset()
+        self,
+        styles: _css.DocumentStyles,
+        *,
+        has_main: bool,
+        shadowed: frozenset[ElementNode],
+        curtains: frozenset[ElementNode] = frozenset(),
     ) -> None:
-        """Start with nothing written; `curtains` are shown, whatever their style says."""
+        """Start with nothing written; what is `shadowed` is hidden, `curtains` are shown, whatever their style says."""
+        self._shadowed = shadowed
         self._furnished = has_main
         self._curtains = curtains
         self.hidden = HiddenText()
@@ -293,10 +307,16 @@ class _TreeReader:
         if node.attribute_names or node in self._styles:
             look = self._apply_style(node, look)
             self._collect_asides(node, look)
-        if name in _FALLBACK_TAGS or name in {"title", "desc", "metadata"}:
+        if node in self._shadowed:
+            look = replace(look, gone=look.gone or "fallback")
+        if name == "svg" or name in _SVG_LETTERS:
+            look = self._enter_picture(node, name, look)
+        if name in FALLBACK_TAGS or name in _MATH_SOURCES or name in {"title", "desc", "metadata"}:
             look = replace(look, gone=look.gone or "fallback")
         elif name in _DEFINING_TAGS or (name == "dialog" and not node.hasattr("open")):
             look = replace(look, gone=look.gone or "display")
+        elif name == "mphantom":
+            look = replace(look, gone=look.gone or "visibility")
         elif name == "rp" and any(map(str.isalnum, node.text or "")):  # brackets stay: a reader without ruby sees them
             look = replace(look, gone=look.gone or "fallback")
         role, is_outermost = node.getattr("role") or "", node.parent is None or node.parent.node_name == "BODY"
@@ -309,6 +329,17 @@ class _TreeReader:
                 self.hidden.extend(look.hiding_reason, "\n")
             return look
         return self._open(node, name, look)
+
+    def _enter_picture(self, node: ElementNode, name: str, look: _Appearance) -> _Appearance:
+        """Return the appearance in a picture of SVG or in its letters, which have a fill and a place."""
+        fill = self._styles.of(node).fill
+        if name == "svg":
+            is_flat = any(_to_number(node.getattr(side)) == 0 for side in ("width", "height"))
+            ground = None if node.query_selector(_SVG_PAINT) else look.background
+            gone = look.gone or ("clipped" if is_flat else "")
+            return replace(look, gone=gone, color=fill or _css.BLACK, background=ground)
+        is_off = any((_to_number(node.getattr(axis)) or 0) <= _FAR_OFF_PICTURE for axis in ("x", "y"))
+        return replace(look, gone=look.gone or ("off_page" if is_off else ""), color=fill or look.color)
 
     def _open(self, node: ElementNode, name: str, look: _Appearance) -> _Appearance:
         layout = self.layout
@@ -388,6 +419,13 @@ class _TreeReader:
             value = _TAG.sub(" ", _CONDITIONAL.sub("", value))
         if value.strip() and not _XML_DECLARATION.match(value):
             self.hidden.add("comment", value)
+
+
+def _to_number(text: str | None) -> float | None:
+    try:
+        return float((text or "").strip().removesuffix("px"))
+    except ValueError:
+        return None
 
 
 def _children(node: Node) -> Iterator[Node]:

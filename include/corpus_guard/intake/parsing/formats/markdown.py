@@ -1,8 +1,9 @@
 """Markdown: kept as it is written, without the parts that a rendered page does not show.
 
 Hidden, because not shown: the front matter, HTML comments outside code, link definitions used as comments
-(``[//]: # (…)``), and definitions with a title that no link uses. Other raw HTML, alternative texts and
-titles of links stay in the text, where every check sees them.
+(``[//]: # (…)``), definitions with a title that no link uses, footnotes that nothing refers to, cells of a table beyond
+its last column, and raw HTML that hides its content by an attribute of its own (``hidden``, a style, a colour) or by what it is
+(``<template>``). Other raw HTML, alternative texts and titles of links stay in the text, where every check sees them.
 
 Left out: the bytes of pictures that are written into the text (``data:image/…;base64,…``) outside code. A page shows a
 picture there, and nobody finds text by them.
@@ -13,19 +14,34 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
+from itertools import islice
 
 from corpus_guard.domain import Severity
 from corpus_guard.intake.parsing.document import ParsedDocument, clean_declared, make_problem
 from corpus_guard.intake.parsing.formats import text as plain
-from corpus_guard.intake.parsing.formats._hidden import HiddenText
+from corpus_guard.intake.parsing.formats._hidden import FALLBACK_TAGS, HiddenText
 
 _FRONT_MATTER = re.compile(r"---[ \t]*\r?\n(.{0,16384}?)^(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
 _FENCE = re.compile(r"^[ \t]{0,3}(`{3,}|~{3,})", re.MULTILINE)
 _LINK_COMMENT = re.compile(r"^ {0,3}\[(?://|comment|_metadata_:[^\]\n]{0,40})\]:[^\n]*$", re.MULTILINE | re.IGNORECASE)
 
 # A definition with a title; and a use of a label: brackets that no definition follows.
-_DEFINITION = re.compile(r"^ {0,3}\[([^\]\[\n]{1,80})\]:[ \t]*\S{1,2000}[ \t]+[\"'(][^\n]*$", re.MULTILINE)
+_DEFINITION = re.compile(
+    r"^ {0,3}\[([^\]\[\n]{1,80})\]:[ \t]*\S{1,2000}[ \t]*(?:[ \t]|\n[ \t]*)[\"'(][^\n]*$", re.MULTILINE
+)
+_FOOTNOTE = re.compile(
+    r"^ {0,3}\[(\^[^\]\[\n]{1,80})\]:[^\n]*"
+    r"(?:\n+(?: {4}|\t)[^\n]*|\n(?![ \t]*\n|[ \t]{0,3}(?:\[|[-#>*]))[^\n]+)*",  # lines that continue it
+    re.MULTILINE,
+)
 _LABEL = re.compile(r"\[([^\]\[\n]{1,80})\](?!:)")
+_REFERENCE = re.compile(r"\S[ \t]*\[(\^[^\]\[\n]{1,80})\]")
+_INLINE_CODE = re.compile(r"(?<!`)(`++)[^`\n]++\1")
+_RULE_ROW = re.compile(r"^[ \t]{0,3}+\|?[ \t]*+:?-++:?[ \t]*+(?:\|[ \t]*+:?-++:?[ \t]*+)*+\|?[ \t]*+$", re.MULTILINE)
+_BAR = re.compile(r"(?<!\\)\|")
+_TAG = re.compile(r"<([a-z][a-z0-9-]{0,20})((?:\s[^<>]{0,2000})?)>", re.IGNORECASE)
+_HIDING = re.compile(r"\b(?:style|hidden|color|bgcolor|popover)\b", re.IGNORECASE)
+_MAX_TAGS = 2_000  # looked at in one text
 # In the query of an address "+" is written "%2b".
 _PICTURE = re.compile(r"(data:image/[a-z0-9.+%-]{1,20};base64,)[a-z0-9+/=%_-]{80,}", re.IGNORECASE)
 
@@ -106,6 +122,13 @@ def _find_hidden_spans(text: str) -> Iterator[tuple[int, int, str]]:
     for match in titled:
         if match[1].casefold() not in used:
             yield match.start(), match.end(), "link_comment"
+    notes = [match for match in _FOOTNOTE.finditer(text) if match.start() not in code]
+    referred = {label.casefold() for label in (*_LABEL.findall(text), *_REFERENCE.findall(text))} if notes else set()
+    for match in notes:
+        if match[1].casefold() not in referred:
+            yield match.start(), match.end(), "link_comment"
+    yield from _find_cells_beyond(text, code)
+    yield from _find_hiding_tags(text, code)
     position = 0
     while (start := text.find("<!--", position)) >= 0:
         if start in code:
@@ -117,6 +140,67 @@ def _find_hidden_spans(text: str) -> Iterator[tuple[int, int, str]]:
             return
         yield start, end + 3, "comment"
         position = end + 3
+
+
+def _find_cells_beyond(text: str, code: _CodeSpans) -> Iterator[tuple[int, int, str]]:
+    """Yield the cells of tables that have no column: renderers leave them out (GitHub Flavored Markdown, 4.10)."""
+    position = 0
+    for rule in _RULE_ROW.finditer(text):
+        if rule.start() < position:
+            continue
+        head = text[text.rfind("\n", 0, max(rule.start() - 1, 0)) + 1 : max(rule.start() - 1, 0)]
+        columns = len(_split_row(rule[0], 0))
+        if "|" not in head or len(_split_row(head, 0)) != columns or rule.start() in code:
+            continue
+        position = rule.end() + 1
+        while position < len(text):
+            end = text.find("\n", position)
+            row = text[position : end if end >= 0 else len(text)]
+            if "|" not in row:
+                break
+            cells = _split_row(row, position)
+            if len(cells) > columns:
+                yield cells[columns - 1][1], cells[-1][1], "covered"
+            position += len(row) + 1
+
+
+def _split_row(row: str, start: int) -> list[tuple[int, int]]:
+    """Return the places of a row's cells, where the row begins at `start`; bars at its ends part nothing."""
+    plain_row = _INLINE_CODE.sub(
+        lambda code: "x" * len(code[0]), row
+    )  # some renderers part cells at bars in code, others not
+    edges = [bar.start() for bar in _BAR.finditer(plain_row)]
+    first, last = len(row) - len(row.lstrip()), len(row.rstrip())
+    inner = [edge for edge in edges if first < edge < last - 1]
+    begins = [first + (first in edges), *(edge + 1 for edge in inner)]
+    ends = [*inner, last - (last - 1 in edges and last - 1 > first)]
+    return [(start + begin, start + end) for begin, end in zip(begins, ends, strict=True)]
+
+
+def _find_hiding_tags(text: str, code: _CodeSpans) -> Iterator[tuple[int, int, str]]:
+    """Yield elements of raw HTML that a browser does not show."""
+    tags = (tag for tag in _TAG.finditer(text) if _HIDING.search(tag[2]) or tag[1].lower() in FALLBACK_TAGS)
+    end = 0
+    for tag in islice(tags, _MAX_TAGS):
+        if tag.start() < end or tag.start() in code:
+            continue
+        from corpus_guard.intake.parsing.formats import html  # loads a parser that most texts do not need
+
+        page = html.read_page(f"<body>seen {tag[0]}x</{tag[1]}>")
+        reason = page.hidden.first_reason if page.text == "seen" else ""
+        if reason:
+            end = _find_end(text, tag)
+            yield tag.start(), end, reason
+
+
+def _find_end(text: str, tag: re.Match[str]) -> int:
+    """Return where an element ends: after its closing tag, or with the text."""
+    depth = 1
+    for other in re.compile(rf"<(/?){tag[1]}\b[^<>]{{0,2000}}>", re.IGNORECASE).finditer(text, tag.end()):
+        depth += -1 if other[1] else 1
+        if depth == 0:
+            return other.end()
+    return len(text)
 
 
 class _CodeSpans:

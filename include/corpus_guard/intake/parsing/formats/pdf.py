@@ -1,13 +1,14 @@
 """PDF, by PDFium: the text layer, page by page, as a viewer draws it; pypdf reads the rest and counts the text again.
 
 Hidden: text drawn invisibly (rendering mode 3), transparent, smaller than a point, off the page, in the
-colour of its background, or in a layer that is off; annotations; and, unless the text repeats them,
-bookmarks, names of attachments and properties. Invisible text over a picture that fills a page without other
+colour of its background, in a layer that is off, or without any trace (`_pdf_ink`); text that the document states in the place of
+other letters; annotations, the values of form fields among them; and, unless the text repeats them, bookmarks, names of
+attachments and properties. Invisible text over a picture that fills a page without other
 text is a scan's search layer: it counts as text, and is reported. Lines in larger type are headings; the
 targets of links stand behind their words. Words that are broken at a line's end are joined (`_pdf_text`).
 
-Not read: text in pictures (there is no OCR; a PDF of pictures alone is reported as one without text), text
-behind a picture, and the columns of tables, whose rows are lines.
+Not read: text in pictures (there is no OCR; a PDF of pictures alone is reported as one without text), and the columns of
+tables, whose rows are lines.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import logging
 import re
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from corpus_guard.domain import Finding, Severity
@@ -67,7 +69,7 @@ def read(content: bytes) -> ParsedDocument:
     except Exception:
         reader = None  # `_recount` reports it
     hidden = HiddenText()
-    pages, problems = _read_pages(document, count, _pdf_extras.find_layers_off(reader), hidden)
+    pages, problems = _read_pages(document, count, _pdf_extras.find_layers_off(reader), hidden, _DrawnText(reader))
     declared = _pdf_extras.read_declared(reader, hidden)
     problems += _pdf_extras.find_active_content(reader)
     problems += _compare_counts(reader, pages)
@@ -86,15 +88,35 @@ class _Page:
     chars: int  # visible or hidden, white space not counted
 
 
+@dataclass(slots=True)
+class _DrawnText:
+    """Text of pages as pypdf reads it: what is drawn, not what the document states in its place (``/ActualText``)."""
+
+    reader: PdfReader | None
+    _pages_left: int = COMPARED_PAGES
+
+    def read(self, index: int) -> str:
+        """Return the text of a page; nothing where that fails, or too many pages were asked for."""
+        self._pages_left -= 1
+        if self.reader is None or self._pages_left < 0:
+            return ""
+        try:
+            return self.reader.pages[index].extract_text()
+        except MemoryError:
+            raise
+        except Exception:
+            return ""  # as in `_compare_counts`
+
+
 def _read_pages(
-    document: PdfDocument, count: int, layers_off: frozenset[str], hidden: HiddenText
+    document: PdfDocument, count: int, layers_off: frozenset[str], hidden: HiddenText, drawn: _DrawnText
 ) -> tuple[list[_Page], list[Finding]]:
     pages: list[_Page] = []
     broken: dict[int, str] = {}
     searchable = 0
     for number in range(1, min(count, MAX_PAGES) + 1):
         try:
-            page: PdfPageText = read_page(document, number - 1, layers_off)
+            page: PdfPageText = read_page(document, number - 1, layers_off, partial(drawn.read, number - 1))
         except MemoryError:
             raise
         except Exception as error:
@@ -102,13 +124,11 @@ def _read_pages(
             broken[number] = type(error).__name__
             continue
         lines = page.lines
-        invisible = page.hidden.pop("render_mode", "")
-        if invisible.strip():
-            if page.is_scan and not lines:
-                searchable += 1
-                lines = [TextLine(line, 0.0) for line in invisible.split("\n") if line.strip()]
-            else:
-                hidden.add("render_mode", join_words(invisible))
+        below = [reason for reason in ("render_mode", "covered") if page.hidden.get(reason, "").strip()]
+        if below and page.is_scan and not lines:
+            searchable += 1
+            invisible = "\n".join(page.hidden.pop(reason) for reason in below)
+            lines = [TextLine(line, 0.0) for line in invisible.split("\n") if line.strip()]
         for reason, text in page.hidden.items():
             hidden.add(reason, join_words(text))
         visible = sum(count_non_space(line.text) for line in lines)

@@ -1,0 +1,215 @@
+"""Letters of a PDF that leave no trace on its page: something covers them, clips them, or has their colour.
+
+A page on which that may happen is drawn twice by PDFium, with its letters and without them. Where both pictures are alike, no
+reader sees a letter, whatever hides it: a rectangle or a picture laid over it, a clipping path, a layer that is off, an empty
+glyph, the colour of the picture below.
+
+Not seen: letters that lie between or below other letters that are drawn, and a font that draws other letters than it names.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from pypdfium2 import PdfPage
+    from pypdfium2.raw import FPDF_PAGEOBJECT
+
+Box = tuple[float, float, float, float]
+"""Left, bottom, right, top, in points of the page."""
+_MAX_OBJECTS: Final = 50_000
+_MAX_DEPTH: Final = 8  # forms within each other
+_MAX_COVERS: Final = 200  # the largest painted areas of a page
+_MAX_SEGMENTS: Final = 64  # of a clipping path
+_LEAST_SIDE: Final = 4.0  # points of a painted area that may cover letters; less is a rule
+_MAX_PIXELS: Final = 4_000_000
+_MAX_SIDE: Final = 8_000
+_LEAST_DIFFERENCE: Final = 16  # of 255 shades of grey
+_STROKED_MODES: Final = frozenset({1, 5})
+_INVISIBLE_MODES: Final = frozenset({3, 7})
+
+
+@dataclass(frozen=True, slots=True)
+class _Object:
+    """An object of a page, in the order of painting."""
+
+    raw: FPDF_PAGEOBJECT
+    kind: int
+    box: Box
+    is_clipped: bool  # its middle lies outside a clipping path
+
+    @property
+    def middle(self) -> tuple[float, float]:
+        return (self.box[0] + self.box[2]) / 2, (self.box[1] + self.box[3]) / 2
+
+
+def find_traceless(page: PdfPage, *, has_layers_off: bool) -> frozenset[int]:
+    """Return the addresses of text objects that leave no trace; the page's letters cannot be drawn afterwards."""
+    import pypdfium2.raw as c
+
+    objects = list(_collect(c, page))
+    letters = [
+        each
+        for each in objects
+        if each.kind == c.FPDF_PAGEOBJ_TEXT and c.FPDFTextObj_GetTextRenderMode(each.raw) not in _INVISIBLE_MODES
+    ]
+    if not letters or not (has_layers_off or _may_hide(c, objects)):
+        return frozenset()
+    before, width, height = _draw(c, page)
+    for each in letters:
+        c.FPDFPageObj_SetIsActive(each.raw, False)
+    after, _, _ = _draw(c, page)
+    return frozenset(
+        _address(each.raw)
+        for each in letters
+        if not _differ(before, after, width, _to_pixels(c, page, each.box, width, height)) and _is_drawable(c, each.raw)
+    )
+
+
+def _collect(c: Any, page: PdfPage) -> Iterator[_Object]:
+    """Yield the objects of a page, those of forms too, with their places on the page."""
+    count = c.FPDFPage_CountObjects(page.raw)
+    stack: list[tuple[FPDF_PAGEOBJECT, Callable[[Box], Box], int]] = [
+        (c.FPDFPage_GetObject(page.raw, number), lambda box: box, 0)
+        for number in reversed(range(min(count, _MAX_OBJECTS)))
+    ]
+    collected = 0
+    while stack and collected < _MAX_OBJECTS:
+        raw, place, depth = stack.pop()
+        collected += 1
+        kind = c.FPDFPageObj_GetType(raw)
+        if kind == c.FPDF_PAGEOBJ_FORM and depth < _MAX_DEPTH:
+            matrix = c.FS_MATRIX()
+            c.FPDFPageObj_GetMatrix(raw, ctypes.byref(matrix))
+            inner = _placing(matrix, place)
+            numbers = reversed(range(min(c.FPDFFormObj_CountObjects(raw), _MAX_OBJECTS - collected)))
+            stack.extend((c.FPDFFormObj_GetObject(raw, number), inner, depth + 1) for number in numbers)
+            continue
+        edges = [ctypes.c_float() for _ in range(4)]
+        if c.FPDFPageObj_GetBounds(raw, *map(ctypes.byref, edges)):
+            x_min, y_min, x_max, y_max = (edge.value for edge in edges)
+            middle = (x_min + x_max) / 2, (y_min + y_max) / 2
+            yield _Object(raw, kind, place((x_min, y_min, x_max, y_max)), _is_clipped(c, raw, middle))
+
+
+def _placing(matrix: Any, outer: Callable[[Box], Box]) -> Callable[[Box], Box]:
+    """Return the function that turns places in a form into places on the page."""
+
+    def place(box: Box) -> Box:
+        corners = [(x, y) for x in (box[0], box[2]) for y in (box[1], box[3])]
+        xs = [matrix.a * x + matrix.c * y + matrix.e for x, y in corners]
+        ys = [matrix.b * x + matrix.d * y + matrix.f for x, y in corners]
+        return outer((min(xs), min(ys), max(xs), max(ys)))
+
+    return place
+
+
+def _is_clipped(c: Any, raw: FPDF_PAGEOBJECT, middle: tuple[float, float]) -> bool:
+    clip = c.FPDFPageObj_GetClipPath(raw)
+    x, y = ctypes.c_float(), ctypes.c_float()
+    for path in range(max(c.FPDFClipPath_CountPaths(clip), 0) if clip else 0):
+        count = c.FPDFClipPath_CountPathSegments(clip, path)
+        points = []
+        for number in range(count if count <= _MAX_SEGMENTS else 0):
+            segment = c.FPDFClipPath_GetPathSegment(clip, path, number)
+            if c.FPDFPathSegment_GetPoint(segment, ctypes.byref(x), ctypes.byref(y)):
+                points.append((x.value, y.value))
+        if points and not all(
+            min(point[axis] for point in points) - 1 <= middle[axis] <= max(point[axis] for point in points) + 1
+            for axis in (0, 1)
+        ):
+            return True
+    return False
+
+
+def _may_hide(c: Any, objects: list[_Object]) -> bool:
+    """Return whether some letters of a page may leave no trace, roughly and quickly."""
+    letters: list[tuple[int, _Object]] = []
+    covers: list[tuple[int, _Object]] = []
+    for order, each in enumerate(objects):
+        x_min, y_min, x_max, y_max = each.box
+        if each.kind == c.FPDF_PAGEOBJ_TEXT:
+            mode = c.FPDFTextObj_GetTextRenderMode(each.raw)
+            if mode in _INVISIBLE_MODES:
+                continue
+            if each.is_clipped or mode in _STROKED_MODES:
+                return True
+            letters.append((order, each))
+        elif min(x_max - x_min, y_max - y_min) >= _LEAST_SIDE and (
+            each.kind != c.FPDF_PAGEOBJ_PATH or _is_filled(c, each.raw)
+        ):
+            covers.append((order, each))
+    covers.sort(key=lambda cover: (cover[1].box[0] - cover[1].box[2]) * (cover[1].box[3] - cover[1].box[1]))
+    for order, cover in covers[:_MAX_COVERS]:
+        is_picture = cover.kind != c.FPDF_PAGEOBJ_PATH
+        x_min, y_min, x_max, y_max = cover.box
+        for place, letter in letters:
+            x, y = letter.middle
+            if (place < order or is_picture) and x_min <= x <= x_max and y_min <= y <= y_max:
+                return True
+    return False
+
+
+def _is_filled(c: Any, raw: FPDF_PAGEOBJECT) -> bool:
+    fill, stroke = ctypes.c_int(), ctypes.c_int()
+    return bool(c.FPDFPath_GetDrawMode(raw, ctypes.byref(fill), ctypes.byref(stroke)) and fill.value)
+
+
+def _draw(c: Any, page: PdfPage) -> tuple[bytes, int, int]:
+    """Return the page in shades of grey, row by row, with its width and height in pixels."""
+    width, height = (max(side, 1.0) for side in page.get_size())
+    scale = min(1.0, (_MAX_PIXELS / (width * height)) ** 0.5, _MAX_SIDE / max(width, height))
+    pixels = max(round(width * scale), 1), max(round(height * scale), 1)
+    bitmap = c.FPDFBitmap_CreateEx(*pixels, c.FPDFBitmap_Gray, None, 0)
+    if not bitmap:
+        raise MemoryError
+    try:
+        c.FPDFBitmap_FillRect(bitmap, 0, 0, *pixels, 0xFFFFFFFF)
+        c.FPDF_RenderPageBitmap(bitmap, page.raw, 0, 0, *pixels, 0, c.FPDF_ANNOT)
+        stride = c.FPDFBitmap_GetStride(bitmap)
+        rows = ctypes.string_at(c.FPDFBitmap_GetBuffer(bitmap), stride * pixels[1])
+    finally:
+        c.FPDFBitmap_Destroy(bitmap)
+    if stride != pixels[0]:
+        rows = b"".join(rows[start : start + pixels[0]] for start in range(0, stride * pixels[1], stride))
+    return rows, *pixels
+
+
+def _to_pixels(c: Any, page: PdfPage, box: Box, width: int, height: int) -> Box:
+    x, y = ctypes.c_int(), ctypes.c_int()
+    points = []
+    for x_min, y_max in ((box[0], box[1]), (box[2], box[3])):
+        c.FPDF_PageToDevice(page.raw, 0, 0, width, height, 0, x_min, y_max, ctypes.byref(x), ctypes.byref(y))
+        points.append((x.value, y.value))
+    (x_first, y_first), (x_second, y_second) = points
+    return min(x_first, x_second), min(y_first, y_second), max(x_first, x_second), max(y_first, y_second)
+
+
+def _differ(before: bytes, after: bytes, width: int, box: Box) -> bool:
+    """Return whether two pictures differ in a box, or beside it."""
+    x_min, x_max = max(int(box[0]) - 2, 0), min(int(box[2]) + 3, width)
+    for row in range(max(int(box[1]) - 2, 0), min(int(box[3]) + 3, len(before) // width)):
+        first, second = (picture[row * width + x_min : row * width + x_max] for picture in (before, after))
+        if first != second and any(abs(a - b) > _LEAST_DIFFERENCE for a, b in zip(first, second, strict=True)):
+            return True
+    return False
+
+
+def _is_drawable(c: Any, raw: FPDF_PAGEOBJECT) -> bool:
+    """Return whether PDFium has the font: other viewers may draw letters that it lacks."""
+    return bool(c.FPDFFont_GetIsEmbedded(c.FPDFTextObj_GetFont(raw)) == 1) or _is_standard(c, raw)
+
+
+def _is_standard(c: Any, raw: FPDF_PAGEOBJECT) -> bool:
+    font = c.FPDFTextObj_GetFont(raw)
+    buffer = ctypes.create_string_buffer(128)
+    size = c.FPDFFont_GetBaseFontName(font, buffer, 128)
+    name = buffer.raw[: max(min(size, 128) - 1, 0)].decode("latin-1")
+    return name.startswith(("Helvetica", "Times", "Courier", "Arial")) or not name
+
+
+def _address(raw: FPDF_PAGEOBJECT) -> int:
+    return ctypes.cast(raw, ctypes.c_void_p).value or 0

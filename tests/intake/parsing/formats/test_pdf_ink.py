@@ -1,0 +1,111 @@
+"""Letters of a PDF that a viewer draws without a trace, and those that it draws, each on one page."""
+
+from __future__ import annotations
+
+import pytest
+
+from corpus_guard.intake.parsing.formats import pdf
+
+UNSEEN, SEEN, PLAIN = "zebra claims are false", "okapi tables are shown", "The quay is swept in autumn."
+COVER = "60 580 500 40 re f\n"
+PICTURE = "q 500 0 0 40 60 580 cm /I Do Q\n"
+IMAGE = (
+    "<< /Type /XObject /Subtype /Image /Width 1 /Height 1 /ColorSpace /DeviceGray /BitsPerComponent 8 /Length 1 >>\n"
+    "stream\n\xff\nendstream"
+)
+LAYERS = "/OCProperties << /OCGs [6 0 R] /D << /OFF [6 0 R] >> >>"
+
+
+def words(text: str, how: str = "") -> str:
+    return f"BT /F 12 Tf {how} 72 600 Td ({text}) Tj ET\n"
+
+
+def stream(dictionary: str, data: str) -> str:
+    return f"<< {dictionary} /Length {len(data)} >>\nstream\n{data}\nendstream"
+
+
+def form(text: str, more: str = "", box: str = "0 0 612 792") -> str:
+    return stream(
+        f"/Type /XObject /Subtype /Form /BBox [{box}] {more} /Resources << /Font << /F 5 0 R >> >>", words(text)
+    )
+
+
+def page(content: str, resources: str = "", objects: tuple[str, ...] = (), catalog: str = "") -> bytes:
+    """A document of one page: `objects` have the numbers from 6 on."""
+    content = f"BT /F 12 Tf 72 700 Td ({PLAIN}) Tj ET\n{content}"
+    parts = (
+        f"<< /Type /Catalog /Pages 2 0 R {catalog} >>",
+        "<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+        f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 4 0 R /Resources << /Font << /F 5 0 R >> {resources} >> >>",
+        stream("", content),
+        "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>",
+        *objects,
+    )
+    out, places = b"%PDF-1.7\n", []
+    for number, part in enumerate(parts, start=1):
+        places.append(len(out))
+        out += f"{number} 0 obj\n{part}\nendobj\n".encode("latin-1")
+    table = "".join(f"{place:010} 00000 n \n" for place in places)
+    count = len(parts) + 1
+    end = f"xref\n0 {count}\n0000000000 65535 f \n{table}trailer << /Size {count} /Root 1 0 R >>\nstartxref\n{len(out)}\n%%EOF\n"
+    return out + end.encode()
+
+
+def marked(text: str, drawn: str) -> bytes:
+    return page(f"/Span << /ActualText ({text}) >> BDC {words(drawn)} EMC")
+
+
+LAYER = "<< /Type /OCG /Name (draft) >>"
+HIDDEN = {
+    "clipped": page(f"q 0 0 1 1 re W n {words(UNSEEN)} Q"),
+    "below a white area": page(f"{words(UNSEEN)}1 1 1 rg {COVER}"),
+    "below a dark area": page(f"{words(UNSEEN)}0.2 0.3 0.4 rg {COVER}"),
+    "below a picture": page(words(UNSEEN) + PICTURE, "/XObject << /I 6 0 R >>", (IMAGE,)),
+    "in the picture's colour": page(PICTURE + words(UNSEEN, "1 g"), "/XObject << /I 6 0 R >>", (IMAGE,)),
+    "white lines": page(words(UNSEEN, "1 Tr 1 1 1 RG")),
+    "form in a layer that is off": page("/X Do", "/XObject << /X 7 0 R >>", (LAYER, form(UNSEEN, "/OC 6 0 R")), LAYERS),
+    "layers that are off together": page(
+        f"/OC /M BDC {words(UNSEEN)} EMC",
+        "/Properties << /M 7 0 R >>",
+        (LAYER, "<< /Type /OCMD /OCGs [6 0 R] /P /AllOn >>"),
+        LAYERS,
+    ),
+    "form without a box": page("/X Do", "/XObject << /X 6 0 R >>", (form(UNSEEN, box="0 0 1 1"),)),
+    "stated in the place of others": marked(UNSEEN, "another text that is drawn"),
+}
+SHOWN = {
+    "plain": page(words(SEEN)),
+    "clipped around": page(f"q 0 0 612 792 re W n {words(SEEN)} Q"),
+    "above an area": page(f"0.8 0.9 0.9 rg {COVER} 0 g {words(SEEN)}"),
+    "below a marker": page(f"{words(SEEN)} /G gs 1 1 0 rg {COVER}", "/ExtGState << /G << /BM /Multiply >> >>"),
+    "below what one sees through": page(f"{words(SEEN)} /G gs 1 1 0 rg {COVER}", "/ExtGState << /G << /ca 0.3 >> >>"),
+    "below a clipped area": page(f"{words(SEEN)} q 0 0 5 5 re W n 1 0 0 rg {COVER} Q"),
+    "in a frame": page(f"{words(SEEN)} 60 580 500 40 re S"),
+    "above a picture": page(PICTURE + words(SEEN), "/XObject << /I 6 0 R >>", (IMAGE,)),
+    "form": page("/X Do", "/XObject << /X 6 0 R >>", (form(SEEN),)),
+    "stated as it is drawn": marked(SEEN, SEEN),
+    "stated for a ligature": page(
+        "BT /F 12 Tf 72 600 Td (okapi tab) Tj /Span << /ActualText (les) >> BDC (x) Tj EMC ( are shown) Tj ET"
+    ),
+}
+
+
+@pytest.mark.parametrize("place", HIDDEN)
+def test_letters_without_a_trace_are_hidden(place: str) -> None:
+    parsed = pdf.read(HIDDEN[place])
+    assert parsed.text == PLAIN
+    assert UNSEEN in parsed.hidden
+
+
+@pytest.mark.parametrize("place", SHOWN)
+def test_letters_that_are_drawn_are_text(place: str) -> None:
+    parsed = pdf.read(SHOWN[place])
+    assert SEEN in parsed.text
+    assert parsed.problems == ()
+
+
+def test_words_below_the_picture_of_their_page_are_the_layer_of_a_scan() -> None:
+    content = page(f"{words(SEEN)}q 612 0 0 792 0 0 cm /I Do Q", "/XObject << /I 6 0 R >>", (IMAGE,))
+    parsed = pdf.read(content)
+    assert SEEN in parsed.text
+    assert [problem.code for problem in parsed.problems] == ["parsing.invisible_text"]
