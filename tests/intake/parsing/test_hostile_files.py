@@ -27,6 +27,7 @@ from intake.parsing import making
 from stepping import SteppedRun
 
 CASES = hostile_files.cases()
+PICTURES = {".gif", ".jpg"}  # are no documents of a folder, by their names
 QUICK = [case for case in CASES if case.quick]
 SECONDS, MEMORY = 8.0, 2**30
 NEIGHBOURS = [
@@ -109,6 +110,9 @@ def screened(
 def test_a_hostile_file_is_not_accepted_unless_it_is_harmless(
     screened: Mapping[str, ScreenedDocument], case: Case
 ) -> None:
+    if Path(case.name).suffix in PICTURES:
+        assert case.name not in screened
+        return
     judgement = screened[case.name].judgement
     codes = [finding.code for finding in judgement.findings]
     if not case.harmless:
