@@ -4,7 +4,7 @@
 - *Taught*: words such as "prompt injection" or "for example" stand near it.
 
 Each is one step of severity. Quotation marks excuse nothing that only the classifier finds: any order can stand in
-them, and of some 100 honest sentences of READMEs that it takes for orders none does.
+them, and of 128 honest sentences of READMEs that it took for orders none did.
 
 Neither reason counts beside an imperative frame: words that tell a reader, a model among them, to carry the quotation
 out ("to be carried out when read", "this is not a drill", "examples for assistants"). What a guide says about others

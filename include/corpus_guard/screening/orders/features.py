@@ -72,7 +72,7 @@ _SPACED_MARK: Final = re.compile(r"\s*(?:(?:`{3,}[\w.-]*|[-*+•–·>#|]+|\[[ x
 """Marks of list entries, tasks, headings, quotations, comments and code; "--force" is none."""
 _EMPHASISED: Final = re.compile(r"([*_]{1,3})(?=\S)(.*\S)\1", re.DOTALL)
 _CREDIT: Final = re.compile(r"\s(?:by|thanks(?: to)?) \[?@[\w-]+(?:\[bot\])?(?:\]\(\S+\))?(?: in \S+)?$", re.IGNORECASE)
-"""Who wrote a change, behind it, as in notes on a release: "by @name in #12"."""
+"""Author of a change behind its title, as in notes on a release: "by @name in #12"."""
 _CALL: Final = re.compile(r"[\w.$ ]{1,40}\(\s*([\"'`])(.*\S)\s*\1\s*\);?", re.DOTALL)
 _BULLETS: Final = frozenset("-*+•")
 _ENDS: Final = frozenset(".!?;:|`})。！？؟")
