@@ -54,14 +54,19 @@ def test_most_orders_kept_apart_are_found_and_few_look_alikes(tmp_path: Path, ty
     assert code == 0, said
     figures = json.loads(written)
     rows = figures["left_out"]
-    orders, caught, honest, alarms = (
-        sum(row[name] for row in rows) for name in ("orders", "caught", "honest", "alarms")
-    )
-    assert (orders, honest) == (1445, 1445)
-    assert caught > 0.86 * orders
-    assert alarms < 0.013 * honest
+    # The ninth set was written to try the classifier: its look-alikes are of the same forms as its orders.
+    for chosen, number, most_alarms in (
+        ([row for row in rows if "ninth" not in row["by"]], 1445, 0.013),
+        ([row for row in rows if "ninth" in row["by"]], 180, 0.05),
+    ):
+        orders, caught, honest, alarms = (
+            sum(row[name] for row in chosen) for name in ("orders", "caught", "honest", "alarms")
+        )
+        assert (orders, honest) == (number, number)
+        assert caught > 0.86 * orders
+        assert alarms < most_alarms * honest
 
-    assert len(figures["at_goal"]) == 8
+    assert len(figures["at_goal"]) == 9
     for tradeoff in figures["at_goal"]:
         assert tradeoff["alarms"] <= 0.03 * tradeoff["honest"]
         goal = 0.73 if "eighth" in tradeoff["by"] else 0.75  # 0.76 in float32; number formats differ by a few sentences

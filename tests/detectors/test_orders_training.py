@@ -55,6 +55,7 @@ def test_nothing_is_trained_on_the_sentences_kept_apart() -> None:
             ("sixth", 200),
             ("seventh", 200),
             ("eighth", 200),
+            ("ninth", 180),
         )
         for label in (True, False)
     }

@@ -3,9 +3,12 @@
 - *Quoted*: it stands in quotation marks (paired in a paragraph) or in code (paired in a line, or a fence).
 - *Taught*: words such as "prompt injection" or "for example" stand near it.
 
-Each is one step of severity. Neither counts beside an imperative frame: words that tell a reader, a model
-among them, to carry the quotation out ("to be carried out when read", "this is not a drill", "examples for
-assistants"). What a guide says about others ("the model then follows it") is no frame.
+Each is one step of severity. Quotation marks excuse nothing that only the classifier finds: any order can stand in
+them, and of 128 honest sentences of READMEs that it took for orders none did.
+
+Neither reason counts beside an imperative frame: words that tell a reader, a model among them, to carry the quotation
+out ("to be carried out when read", "this is not a drill", "examples for assistants"). What a guide says about others
+("the model then follows it") is no frame.
 """
 
 from __future__ import annotations
@@ -40,9 +43,16 @@ class Excuses:
     def _fences(self) -> list[int]:
         return [match.start() for match in re.finditer("```", self._text)]
 
-    def steps(self, span: Span) -> tuple[str, ...]:
-        """Return the reasons for which a hit weighs less, in words for a reviewer; each is one step."""
+    def steps(self, span: Span, *, quotable: bool = True) -> tuple[str, ...]:
+        """Return the reasons for which a hit weighs less, in words for a reviewer; each is one step.
+
+        Args:
+            span: of the hit.
+            quotable: quotation marks are such a reason.
+        """
         mark = self._mark(span)
+        if mark == _QUOTATION and not quotable:
+            mark = None
         taught = self._near(_TEACHING, span, self._window)
         if not mark and not taught:
             return ()
@@ -68,10 +78,10 @@ class Excuses:
         if line_before.count("`") % 2 and "`" in line_after:
             return "code"
         if before.count('"') % 2 and '"' in after:
-            return "quotation marks"
+            return _QUOTATION
         for opening, closing in _PAIRS:
             if before.rfind(opening) > before.rfind(closing) and closing in after:
-                return "quotation marks"
+                return _QUOTATION
         return None
 
 
@@ -136,5 +146,6 @@ _FRAME: Final = re.compile(
     ),
     re.IGNORECASE,
 )
+_QUOTATION: Final = "quotation marks"
 _PAIRS: Final = (("“", "”"), ("«", "»"), ("„", "“"), ("»", "«"), ("「", "」"), ("『", "』"), ("‘", "’"))
 _MARKS: Final = frozenset('`"“«„»「『‘')

@@ -12,9 +12,10 @@ Rules, in `rules/instructions.yaml`:
   span.
 - Text *about* attacks is not an attack: a hit in quotation marks or code loses a step of severity, one near
   words such as "prompt injection" or "for example" another (see `_excuses`). It never falls below low.
-  Encoded and hidden hits lose nothing.
+  Encoded and hidden hits lose nothing, and what the classifier alone finds loses nothing in quotation marks.
 - Sentences that no rule foresees are read by a classifier (`corpus_guard.screening.orders`): code ``speech_act``, also
-  encoded and hidden. A sentence that fits the text around it must be surer to count, and so must a part of a long sentence.
+  encoded and hidden. A sentence that fits the text around it must be surer to count, and so must a part of a long sentence,
+  or two or three short ones that are read together.
 - Only hits that lost nothing count towards `MAX_HITS`. A budget that is reached is a finding of high severity:
   what was not read is not clean.
 
@@ -53,6 +54,7 @@ from corpus_guard.screening.folding import FOLDING_VERSION, CharOffsets, FoldedT
 from corpus_guard.screening.orders.classifier import OrderClassifier, classifier_digests, load_classifier
 from corpus_guard.screening.orders.features import (
     join_cells,
+    join_sentences,
     plain_sentence,
     split_parts,
     split_pieces,
@@ -71,7 +73,7 @@ MAX_PLACES: Final = 5_000
 MAX_DOUBTFUL: Final = 5_000
 """Sentences of one text that the classifier reads with its encoders, some 7 to 20 ms each, and up to 50 more where both read."""
 PART_PROBABILITY: Final = 0.98
-"""Probability of an order from which a part of a longer sentence counts."""
+"""Probability of an order from which a part of a longer sentence counts, and so do sentences that are read together."""
 READ_AT_ONCE: Final = 128
 """Sentences of one text that are read at a time. No more are read once `MAX_HITS` of them count."""
 FOLLOWED_BY_BYTES: Final = 800
@@ -171,7 +173,7 @@ class _Doubtful:
 
     sentences: Mapping[Span, str]
     parts: Set[Span]
-    """Parts of longer sentences among them: only what is surer counts."""
+    """Parts of longer sentences among them, and sentences read together: only what is surer counts."""
     cut_off: bool
 
 
@@ -359,7 +361,7 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
 
     name = "instructions"
     params_class = InstructionsParams
-    code_version = ("18",)
+    code_version = ("19",)
 
     def __init__(
         self,
@@ -452,8 +454,8 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
         def weigh(rule: InstructionRule, span: Span) -> _RuleHits:
             if hidden:
                 return _hidden_hits(rule, _raise_score(rule.score), span, (_HIDDEN,))
-            steps = excuses.steps(span) if rule.excusable else ()
             is_order = rule.id == SPEECH_ACT.id
+            steps = excuses.steps(span, quotable=not is_order) if rule.excusable else ()
             if rule.foreign and not (is_order and addresses_a_reader(text, span)) and is_listed(text, span):
                 steps = (
                     *steps,
@@ -546,11 +548,13 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
         rows = {span: join_cells(text[span.start : span.end]) for span in split_rows(text)}
         if not classifier.opens(text) and not any(map(classifier.opens, rows.values())):
             return _Doubtful({}, frozenset(), cut_off=False)
+        pieces = list(split_pieces(text))
         sentences = {
             span: plain_sentence(rows.get(span) or text[span.start : span.end])
-            for span in dict.fromkeys((*split_pieces(text), *split_slots(text), *rows))
+            for span in dict.fromkeys((*pieces, *split_slots(text), *rows))
         }
-        parts = {span: part for span, part in split_parts(text) if span not in sentences}
+        joined = join_sentences(text, pieces, {span for span in pieces if classifier.doubts(sentences[span])})
+        parts = {span: part for span, part in chain(split_parts(text), joined) if span not in sentences}
         doubted = chain(
             filter(classifier.doubts, dict.fromkeys(sentences.values())),
             filter(classifier.suspects, dict.fromkeys(parts.values())),

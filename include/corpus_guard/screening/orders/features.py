@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import zlib
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from enum import IntEnum
 from itertools import pairwise
 from typing import Final, TypeAlias
@@ -27,6 +27,8 @@ LONG_CHARS: Final = 220
 """Longest sentence that is read whole only: in a longer one an order drowns."""
 PART_CHARS: Final = 200
 """Characters of the parts of a longer one; they overlap by half."""
+JOINED: Final = 3
+"""Most sentences in a row that are read together: each may be harmless by itself."""
 MAX_CONCEPTS: Final = 24
 PIECE_CHARS: Final = 4
 MIN_LETTERS: Final = 8
@@ -66,9 +68,12 @@ _ROW: Final = re.compile(r"^[ \t]*\|[^\n]+|^[^|\n]+(?:\|[^|\n]*){2,}", re.MULTIL
 _CELL: Final = re.compile(r"[^|]+")
 _MARK: Final = re.compile(r"(?:[-*+•>#|\s]+|\d{1,3}[.)]\s+)+")
 """Marks in front of a line, also without a space behind them."""
-_SPACED_MARK: Final = re.compile(r"\s*(?:(?:[-*+•–·>#|]+|\[[ xX]\]|\(?(?:\d{1,3}|[A-Za-z])[.)])\s+)*")
-"""Marks of list entries, tasks, headings, quotations and comments; "--force" is none."""
+_SPACED_MARK: Final = re.compile(r"\s*(?:(?:`{3,}[\w.-]*|[-*+•–·>#|]+|\[[ xX]\]|\(?(?:\d{1,3}|[A-Za-z])[.)])\s+)*")
+"""Marks of list entries, tasks, headings, quotations, comments and code; "--force" is none."""
 _EMPHASISED: Final = re.compile(r"([*_]{1,3})(?=\S)(.*\S)\1", re.DOTALL)
+_CREDIT: Final = re.compile(r"\s(?:by|thanks(?: to)?) \[?@[\w-]+(?:\[bot\])?(?:\]\(\S+\))?(?: in \S+)?$", re.IGNORECASE)
+"""Author of a change behind its title, as in notes on a release: "by @name in #12"."""
+_CALL: Final = re.compile(r"[\w.$ ]{1,40}\(\s*([\"'`])(.*\S)\s*\1\s*\);?", re.DOTALL)
 _BULLETS: Final = frozenset("-*+•")
 _ENDS: Final = frozenset(".!?;:|`})。！？؟")
 _COMMENT: Final = re.compile(r"\s*(?:#|//|/\*|<!--|--|;|%|\"\"\")")
@@ -92,9 +97,14 @@ def split_pieces(text: str) -> Iterator[Span]:
 
 
 def plain_sentence(sentence: str) -> str:
-    """Return a sentence without emphasis around it, and in small letters if all are capitals; encoders find fewer orders in either."""
-    emphasised = _EMPHASISED.fullmatch(sentence)
-    bare = emphasised[2] if emphasised else sentence
+    """Return a sentence as it would stand in prose; encoders find fewer orders in what surrounds it elsewhere.
+
+    Emphasis, a call such as `print("…")` and a credit behind it are left out, and capitals are small if all are.
+    """
+    bare = _CREDIT.sub("", sentence).rstrip()
+    for around in (_CALL, _EMPHASISED):
+        if match := around.fullmatch(bare):
+            bare = match[match.lastindex or 0]
     return bare.capitalize() if bare.isupper() and " " in bare else bare
 
 
@@ -111,6 +121,24 @@ def split_parts(text: str) -> Iterator[tuple[Span, str]]:
             first, last = bisect_right(starts, start) - 1, bisect_right(starts, end - 1) - 1
             place = pieces[first].start + start - starts[first], pieces[last].start + end - starts[last]
             yield Span(place[0], min(place[1], pieces[last].end)), words[start:end]
+
+
+def join_sentences(text: str, pieces: Sequence[Span], doubtful: Set[Span]) -> Iterator[tuple[Span, str]]:
+    """Yield sentences in doubt with their neighbours in a paragraph, two to `JOINED` in a row: place and words.
+
+    Args:
+        text: the text.
+        pieces: its sentences.
+        doubtful: those of the sentences that are in doubt.
+    """
+    for first in range(len(pieces)):
+        for last in range(first + 1, min(first + JOINED, len(pieces))):
+            joined, before = pieces[first : last + 1], pieces[last - 1]
+            words = " ".join(text[piece.start : piece.end] for piece in joined)
+            if len(words) > LONG_CHARS or "\n\n" in text[before.end : pieces[last].start]:
+                break
+            if not doubtful.isdisjoint(joined):
+                yield Span(joined[0].start, joined[-1].end), words
 
 
 def _split_runs(text: str) -> Iterator[list[Span]]:
