@@ -359,7 +359,7 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
 
     name = "instructions"
     params_class = InstructionsParams
-    code_version = ("18",)
+    code_version = ("19",)
 
     def __init__(
         self,
