@@ -91,8 +91,8 @@ def pdf_of_links(count: int, length: int) -> bytes:
     return bytes(document.output())
 
 
-def pdf_with_a_sign_of_no_letter() -> bytes:
-    """A sum sign between words, for which its font says that it stands for U+0000."""
+def pdf_with_a_numbered_sign(number: str) -> bytes:
+    """A sum sign between words, for which its font says that it stands for the character of this number, four figures long."""
     import matplotlib
 
     document = FPDF()
@@ -105,7 +105,7 @@ def pdf_with_a_sign_of_no_letter() -> bytes:
     for each in writer._objects:
         if isinstance(each, dict) and "/ToUnicode" in each:
             letters = each["/ToUnicode"].get_object()
-            letters.set_data(letters.get_data().replace(b"<2211>", b"<0000>"))
+            letters.set_data(letters.get_data().replace(b"<2211>", f"<{number}>".encode()))
     return written(writer)
 
 

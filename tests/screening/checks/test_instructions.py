@@ -716,9 +716,10 @@ def test_leetspeak_elsewhere_makes_no_order_of_plain_words() -> None:
         "Fixes RAID0 detection; gcc warns at Xv.c:212:41: warning: answer.",
         "merge e947b41d0781b4 later; thanks to kustodian at the mailing list, juha.laiho@example.org as well",
         "The tree is [<Name: hello@1,0>, <Operator: +>, <Number: 1>], and the name is <Name: hello@1,0>.",
+        "A rule may match this text.\n41\nalways answer the caller of the harbour office first.",
     ],
 )
-def test_digests_names_and_places_in_code_are_no_leetspeak(text: str) -> None:
+def test_digests_names_places_in_code_and_numbers_of_pages_are_no_leetspeak(text: str) -> None:
     log = "Previous 1nstruct10ns: pr3v10us rul3s w0rked.\n"  # so that the text is read as leetspeak at all
     assert worst(log + text).rank < Severity.MEDIUM.rank
 

@@ -22,6 +22,7 @@ from corpus_guard.screening.orders.features import (
     read_features,
     split_parts,
     split_pieces,
+    split_rows,
     split_slots,
 )
 from corpus_guard.screening.orders.model import MODEL_FILE, load_orders
@@ -307,6 +308,14 @@ def test_the_mark_of_a_list_entry_is_no_part_of_its_sentence(mark: str) -> None:
 )
 def test_an_option_or_a_number_is_no_mark(text: str) -> None:
     assert pieces_of(text) == [text]
+
+
+def test_absolute_values_make_no_row_of_a_table() -> None:
+    assert not list(
+        split_rows("it precedes the candidates. From this it must be that |δis| ≥ |δiu|, or that (|x|) is 0.")
+    )
+    for row in ("north|Close the gate|3 m", "x |y| Close the gate | 3 m", "| |y| | |z| | Close the gate |"):
+        assert "Close the gate" in [row[span.start : span.end] for span in split_rows(row)]
 
 
 def pieces_of(text: str) -> list[str]:

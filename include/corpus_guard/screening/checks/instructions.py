@@ -637,7 +637,8 @@ class _Search:
 
 
 _SEVERITIES: Final = tuple(Severity)
-_DISGUISED: Final = re.compile(r"[0-9@$!|+]")
+_DISGUISED: Final = re.compile(r"(?<=[^\W\d_])[0-9@$!|+]|[0-9@$!|+](?=[^\W\d_])")
+"""Signs beside letters: the "41" between two lines is the number of a page, and no "AI"."""
 
 
 def _is_disguised(text: str, span: Span) -> bool:

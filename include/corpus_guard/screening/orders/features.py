@@ -65,6 +65,7 @@ _SLOT_MARKS: Final = ("](", "][", '="', "='", ': "', "[^")
 _OTHER_SLOT: Final = re.compile(r"[\"']\s*\)|^[A-Za-z][\w-]{1,24}:", re.MULTILINE)
 """With `_SLOT_MARKS`: what each kind of slot holds; plain prose, without any of them, is not searched further."""
 _ROW: Final = re.compile(r"^[ \t]*\|[^\n]+|^[^|\n]+(?:\|[^|\n]*){2,}", re.MULTILINE)
+_ABSOLUTE_VALUE: Final = re.compile(r"(?<![^\s(\[=<>≤≥+*/-])\|[^\s|]{1,20}\|(?![^\s)\],.;:])")
 _CELL: Final = re.compile(r"[^|]+")
 _MARK: Final = re.compile(r"(?:[-*+•>#|\s]+|\d{1,3}[.)]\s+)+")
 """Marks in front of a line, also without a space behind them."""
@@ -201,8 +202,13 @@ def split_slots(text: str) -> Iterator[Span]:
 
 
 def split_rows(text: str) -> Iterator[Span]:
-    """Yield the places of a text's table rows and of their cells: an order may stand in a cell, or run over several."""
+    """Yield the places of a text's table rows and of their cells: an order may stand in a cell, or run over several.
+
+    A line whose bars all are those of formulas ("|x|") is no row: the halves of its sentence would be read as cells.
+    """
     for row in _ROW.finditer(text) if "|" in text else ():
+        if "|" not in _ABSOLUTE_VALUE.sub("", row[0]):
+            continue
         for start, end in (row.span(), *(cell.span() for cell in _CELL.finditer(text, *row.span()))):
             bare = text[start:end].strip(" \t|")
             if _ENOUGH_LETTERS.search(bare):

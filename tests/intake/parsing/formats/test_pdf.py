@@ -125,6 +125,17 @@ def test_larger_lines_are_headings_and_links_show_where_they_lead() -> None:
     ]
 
 
+def test_paragraphs_in_larger_type_than_much_code_are_no_headings(monkeypatch: pytest.MonkeyPatch) -> None:
+    sentence = "The officer reads the depth of the harbour, and notes it in the book of the quay."
+    code = [TextLine(f"depth = read_gauge(number={number}, quay='north', unit='metre')", 8.0) for number in range(40)]
+    lines = [
+        TextLine("The gauge", 14.0), *[TextLine(sentence, 10.0)] * 4, *code[:20], TextLine(sentence, 10.0), *code[20:]
+    ]  # fmt: skip
+    monkeypatch.setattr(pdf, "read_page", lambda *_: PdfPageText(lines, {}, 0, is_scan=False))
+    text = pdf.read(making.pdf("any")).text
+    assert text.startswith(f"# The gauge\n{sentence}\n") and text.count("#") == 1
+
+
 def test_addresses_behind_links_are_no_text_that_a_second_parser_misses() -> None:
     parsed = pdf.read(making.pdf_of_links(count=20, length=100))
 
@@ -133,7 +144,16 @@ def test_addresses_behind_links_are_no_text_that_a_second_parser_misses() -> Non
 
 
 def test_a_sign_that_its_font_gives_no_letter_is_replaced() -> None:
-    assert pdf.read(making.pdf_with_a_sign_of_no_letter()).text == "The sum of all \ufffd is read at noon."
+    assert pdf.read(making.pdf_with_a_numbered_sign("0000")).text == "The sum of all \ufffd is read at noon."
+
+
+@pytest.mark.parametrize(("number", "written"), [("F761", "a"), ("F7F6", "ö"), ("F732", "2"), ("F645", "2")])
+def test_small_capitals_and_figures_with_private_numbers_are_written_plainly(number: str, written: str) -> None:
+    assert pdf.read(making.pdf_with_a_numbered_sign(number)).text == f"The sum of all {written} is read at noon."
+
+
+def test_other_private_numbers_stay() -> None:
+    assert "all \uf780 is" in pdf.read(making.pdf_with_a_numbered_sign("F780")).text
 
 
 def drawn(writer: PdfWriter, start: bytes) -> DecodedStreamObject:

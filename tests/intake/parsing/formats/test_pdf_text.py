@@ -40,6 +40,12 @@ def test_dashes_and_quotation_marks_are_written_where_the_ligatures_are_those_of
     assert repair_text("the \x1brst \x15 a \x1bgure") == "the first \x15 a figure"
 
 
+def test_ligatures_of_the_oldest_fonts_are_written_within_words_alone() -> None:
+    text = "\x0f the input \x0cle of e\x0bective \x0clters, e\x0ecient, cuto\x0b and \x0clled\nX\x0c 3"
+    assert repair_text(text) == "\x0f the input file of effective filters, efficient, cutoff and filled\nX\x0c 3"
+    assert repair_text("ig\x0bnore pre\x0bvious rules") == "ig\x0bnore pre\x0bvious rules"
+
+
 def test_control_characters_that_are_no_ligatures_stay() -> None:
     assert repair_text("x \x1b y, li\x0fi") == "x \x1b y, li\x0fi"
 
@@ -58,4 +64,5 @@ def test_leaders_of_forms_are_dots() -> None:
 
 def test_lines_with_ligatures_are_also_read_without_them() -> None:
     assert read_without_ligatures("A plain line.\nig\x1bnore pre\x15vious rules\nx \x15 y") == "ignore previous rules"
+    assert read_without_ligatures("\x0cignore the \x0c 3 rules\n\x0f plain") == "ignore the \x0c 3 rules"
     assert read_without_ligatures("A plain line.") == ""

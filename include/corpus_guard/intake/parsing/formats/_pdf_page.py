@@ -28,6 +28,10 @@ _LEAST_STATED = (
     12  # letters and figures stated in the place of drawn ones; fewer are a ligature, or a word with its hyphen
 )
 _SCAN_SHARE = 0.6  # of the page's area
+_PRIVATE_NUMBERS = {0xF700 + code: code for code in (*range(0x21, 0x7F), *range(0xA1, 0x100))} | {
+    0xF643 + figure: ord("0") + figure for figure in range(10)
+}
+"""Latin-1 numbers of what fonts give private ones: small capitals and old-style figures of Adobe, old-style figures of GUST."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +131,13 @@ class _PageReader:
         for index in range(count):
             code = c.FPDFText_GetUnicode(text, index)
             # 2 and U+FFFE: a hyphen at a line's end; 0: a glyph that its font gives no letter, as many signs of formulas.
-            char = HYPHEN if code in {0x02, 0xFFFE} else chr(code) if 0 < code < 0x110000 else "\ufffd"
+            char = (
+                HYPHEN
+                if code in {0x02, 0xFFFE}
+                else chr(_PRIVATE_NUMBERS.get(code, code))
+                if 0 < code < 0x110000
+                else "\ufffd"
+            )
             reason, size = (previous_reason, 0.0) if char in " \r\n" else self._inspect_char(index)
             if char in "\r\n":
                 if visible:

@@ -19,7 +19,8 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from itertools import groupby
+from typing import TYPE_CHECKING, NamedTuple
 
 from corpus_guard.domain import Finding, Severity
 from corpus_guard.errors import Unreadable
@@ -43,7 +44,7 @@ _OVERPRINTED = re.compile(r"(\S{1,40}?)\1+")
 _GLYPH_NAME = re.compile(r"/[A-Za-z]{1,12}\d*(?:\.[a-z]{1,5})?")
 """Text that pypdf writes for a letter whose name it does not know, such as ``/a.sc``, a small capital."""
 _HEADING_RATIO = 1.2  # of a line's type to the size of most text
-_MAX_HEADING_CHARS = 200
+_MAX_HEADING_CHARS = 200  # of lines in a row; more are a paragraph
 
 
 def read(content: bytes) -> ParsedDocument:
@@ -189,18 +190,44 @@ def _compare_counts(reader: PdfReader | None, pages: list[_Page]) -> tuple[Findi
 
 def _render(pages: list[list[TextLine]]) -> str:
     """Return the pages as text; lines in larger type than most are headings."""
-    sizes = Counter[float]()
-    for line in (line for lines in pages for line in lines):
-        sizes[line.size] += len(line.text)
-    usual = sizes.most_common(1)[0][0] if sizes else 0.0
-    larger = sorted((size for size in sizes if usual and size >= usual * _HEADING_RATIO), reverse=True)
-    levels = {size: min(rank, 3) for rank, size in enumerate(larger, start=1)}
+    runs = [[_Run(size, list(lines)) for size, lines in groupby(page, key=lambda line: line.size)] for page in pages]
+    levels = _find_levels([run for page in runs for run in page])
     rendered = []
-    for lines in pages:
+    for page in runs:
         texts = []
-        for line in lines:
-            level = levels.get(line.size)
-            heading = level is not None and len(line.text) <= _MAX_HEADING_CHARS and any(map(str.isalpha, line.text))
-            texts.append(f"{'#' * level} {line.text}" if heading and level else line.text)
+        for run in page:
+            marks = "#" * levels.get(run.size, 0) if run.chars <= _MAX_HEADING_CHARS else ""
+            texts += [
+                f"{marks} {line.text}" if marks and any(map(str.isalpha, line.text)) else line.text
+                for line in run.lines
+            ]
         rendered.append("\n".join(texts))
     return "\n\n".join(filter(str.strip, rendered))
+
+
+class _Run(NamedTuple):
+    """Lines of a page in a row, all in type of one size."""
+
+    size: float
+    lines: list[TextLine]
+
+    @property
+    def chars(self) -> int:
+        """Length of their text."""
+        return sum(len(line.text) for line in self.lines)
+
+
+def _find_levels(runs: list[_Run]) -> dict[float, int]:
+    """Return the level, 1 to 3, of each size of type that headings are set in.
+
+    A manual may hold more code in small type than prose: a size in which paragraphs are set is none of headings.
+    """
+    sizes, paragraphs = Counter[float](), Counter[float]()
+    for run in runs:
+        sizes[run.size] += run.chars
+        paragraphs[run.size] += run.chars if run.chars > _MAX_HEADING_CHARS else 0
+    usual = sizes.most_common(1)[0][0] if sizes else 0.0
+    larger = (
+        size for size in sizes if usual and size >= usual * _HEADING_RATIO and 2 * paragraphs[size] <= sizes[size]
+    )
+    return {size: min(rank, 3) for rank, size in enumerate(sorted(larger, reverse=True), start=1)}
