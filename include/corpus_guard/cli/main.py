@@ -323,7 +323,7 @@ def _counted(
 
 @app.command()
 def status(as_json: Json = False) -> None:
-    """Show incidents that nobody has acknowledged, what is served, what waits for review, the last runs, and the policy."""
+    """Show the state of the corpus: open incidents, documents that are served or wait for review, the last runs, and the policy."""
     from corpus_guard.pipeline.status import read_status
 
     with Deployment() as deployment:
