@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -297,3 +298,14 @@ def test_a_converted_model_is_found_where_nobody_may_write(tmp_path: Path, model
     assert found.folder.parent == folder
     assert sorted(folder.iterdir()) == before  # no lock, no scratch folder
     assert not (tmp_path / "home").exists()
+
+
+def test_a_copy_for_another_process_leaves_behind_what_was_loaded(tmp_path: Path) -> None:
+    """Each tensor of a loaded model takes a file descriptor of the other process."""
+    settings = Settings(home=tmp_path)
+    loaded = Models(settings)
+    _ = loaded.contradiction_reader, loaded.word_weights
+
+    copy = pickle.loads(pickle.dumps(loaded))  # noqa: S301 - our own
+
+    assert vars(copy) == {"_settings": settings}

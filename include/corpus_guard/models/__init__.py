@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -42,6 +42,10 @@ class Models:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+
+    def __getstate__(self) -> dict[str, object]:
+        """Return the settings alone: a process that gets a copy loads the models it needs."""
+        return {"_settings": self._settings}
 
     @cached_property
     def embedder_weights(self) -> Weights:
@@ -114,11 +118,8 @@ class Models:
         """The reader of contradictions, whatever models are configured; torch is imported when it first reads."""
         from corpus_guard.models.contradiction_reader import ContradictionReader
 
-        # No lambda: what was not loaded yet is pickled for a process of its own.
         return ContradictionReader(
-            builtin_embedder,
-            partial(getattr, self, "pair_encoder_weights"),
-            partial(builtin_language_model, self._settings),
+            builtin_embedder, lambda: self.pair_encoder_weights, lambda: builtin_language_model(self._settings)
         )
 
     def contradiction_judge(self, model: str, most: int, cache: AnswerCache | None = None) -> ContradictionJudge:

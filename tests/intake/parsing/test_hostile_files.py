@@ -141,9 +141,10 @@ def test_a_refresh_over_all_of_them_balances(deployment: Workspace) -> None:
             told = set(connection.scalars(sa.select(findings.c.version_id)))
             ids = dict(connection.execute(sa.select(documents.c.uri, documents.c.latest_version)).all())
     parts = ("accepted", "quarantined", "rejected", "unchanged", "failed")
-    assert counts["documents"] == len(CASES) + 5 == sum(counts[part] for part in parts)
+    pages = [case for case in CASES if Path(case.name).suffix not in PICTURES]
+    assert counts["documents"] == len(pages) + 5 == sum(counts[part] for part in parts)
     assert counts["failed"] == 0
-    for case in CASES:
+    for case in pages:
         if not case.harmless:
             assert states[case.name] in {"quarantine", "reject"}, case.name
             assert ids[case.name] in told, case.name
