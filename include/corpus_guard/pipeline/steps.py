@@ -65,9 +65,10 @@ from corpus_guard.review.reopening import (
     CompletedGroup,
     LateContradiction,
     completed_groups,
-    groups_of_waiting,
+    groups_of,
     late_contradictions,
     reopen,
+    waits_for_group,
 )
 from corpus_guard.screening.history import LedgerHistory, record_signals
 from corpus_guard.screening.predecessors import load_predecessors
@@ -342,7 +343,8 @@ def publish(ledger: Ledger, storage: Storage, store: Store, run_id: str, shard: 
         judgement.version_id: judgement for judgement in judgements_from_table(storage.read_table(shard["judgements"]))
     }
     measured = list(signals_from_table(storage.read_table(f"{shard['batch']}/signals.parquet")))
-    groups = groups_of_waiting(by_id.values(), _read_survey(storage, run_id, shard).semantics.agreements)
+    waiting = [judgement for judgement in by_id.values() if waits_for_group(judgement)]
+    groups = groups_of(waiting, _read_survey(storage, run_id, shard).semantics.agreements) if waiting else {}
     judged = [(version, by_id[version.version_id]) for version in _versions(storage, shard)]
     files = [f"{shard['batch']}/{name}.parquet" for name in ("versions", "signals")]
     hashes = hash_files(storage, [*files, *filter(None, (shard["vectors"], shard["judgements"]))])

@@ -147,16 +147,18 @@ def completed_groups(
     return groups
 
 
-def groups_of_waiting(
-    judgements: Iterable[Judgement], agreements: Mapping[str, Sequence[Agreement]]
-) -> dict[str, set[str]]:
-    """Return the ids of the documents that state the same as a version that waits because of them, by its id."""
+def waits_for_group(judgement: Judgement) -> bool:
+    """Return whether a version waits because other documents state the same."""
+    return judgement.verdict is not Verdict.ACCEPT and bool(_scores_of_groups(judgement.findings))
+
+
+def groups_of(waiting: Iterable[Judgement], agreements: Mapping[str, Sequence[Agreement]]) -> dict[str, set[str]]:
+    """Return the ids of the documents that state the same as each version, by its id."""
     return {
         judgement.version_id: {
             doc_id for group in agreements.get(judgement.version_id, ()) for doc_id in (*group.others, *group.served)
         }
-        for judgement in judgements
-        if judgement.verdict is not Verdict.ACCEPT and _scores_of_groups(judgement.findings)
+        for judgement in waiting
     }
 
 
