@@ -120,6 +120,13 @@ def choose_alternatives(root: Element) -> list[Element]:
     return others
 
 
+def hide_alternatives(root: Element, hidden: HiddenText) -> None:
+    """Leave of alternative contents what today's programs show; add the paragraphs of the others to `hidden`."""
+    for other in choose_alternatives(root):
+        for line in read_paragraphs(other):
+            hidden.add("unused", line)
+
+
 def _is_understood(content: Element) -> bool:
     if content.tag == f"{MC}Fallback":
         return True

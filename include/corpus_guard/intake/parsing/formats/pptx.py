@@ -192,9 +192,7 @@ class _Deck:
         root = _ooxml.read_part_xml(self.container, name)
         if root is None:
             return None
-        for other in _ooxml.choose_alternatives(root):
-            for line in _ooxml.read_paragraphs(other):
-                self.hidden.add("unused", line)
+        _ooxml.hide_alternatives(root, self.hidden)
         links = _ooxml.read_relationships(self.container, name)
         kind = {"sld": "slideLayout", "sldLayout": "slideMaster"}.get(str(root.tag).rpartition("}")[2], "")
         target = next((link.target for link in links.values() if kind and link.kind == kind), "")

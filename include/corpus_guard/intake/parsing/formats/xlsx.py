@@ -321,13 +321,10 @@ class _Book:
 
     def _read_drawing(self, name: str, hidden_by: str) -> None:
         """Read the texts and charts of a drawing, which lie on a sheet."""
-        root = _ooxml.read_part_xml(self.container, name)
-        if root is None or name in self._drawn:
+        root = self._open_drawn(name)
+        if root is None:
             return
-        self._drawn.add(name)
-        for other in _ooxml.choose_alternatives(root):
-            for line in _ooxml.read_paragraphs(other):
-                self.hidden.add("unused", line)
+        _ooxml.hide_alternatives(root, self.hidden)
         links = _ooxml.read_relationships(self.container, name)
         for shape in root.iter(f"{_D}sp", f"{_D}pic", f"{_D}graphicFrame"):
             named = shape.find(f"*/{_D}cNvPr")
@@ -346,6 +343,13 @@ class _Book:
             if link.kind == "diagramData" and not link.external:
                 self._read_chart(link.target, hidden_by)
 
+    def _open_drawn(self, name: str) -> Element | None:
+        """Return a drawing or a chart; None where there is none, or it was read before."""
+        root = _ooxml.read_part_xml(self.container, name) if name not in self._drawn else None
+        if root is not None:
+            self._drawn.add(name)
+        return root
+
     def _read_shape(self, shape: Element, hidden_by: str) -> None:
         style = shape.find(f"{_D}style")
         fills, color = _drawingml.fill_of(shape.find(f"{_D}spPr"), style, self._palette)
@@ -362,10 +366,9 @@ class _Book:
                     self.layout.text(text)
 
     def _read_chart(self, name: str, hidden_by: str) -> None:
-        root = _ooxml.read_part_xml(self.container, name)
-        if root is None or name in self._drawn:
+        root = self._open_drawn(name)
+        if root is None:
             return
-        self._drawn.add(name)
         for line in _ooxml.read_paragraphs(root):
             if hidden_by:
                 self.hidden.add(hidden_by, line)
