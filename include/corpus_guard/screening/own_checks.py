@@ -32,7 +32,8 @@ from typing import Any, Final
 from corpus_guard.domain import Finding, Severity, Version, digest, sha256_bytes
 from corpus_guard.errors import SettingsError
 from corpus_guard.screening.check import Check, ConfiguredCheck, Hits, Params
-from corpus_guard.screening.checks.instructions import Instructions, InstructionsParams, load_rules
+from corpus_guard.screening.checks.instructions import Instructions, InstructionsParams
+from corpus_guard.screening.rules.pack import load_rules
 from corpus_guard.screening.survey.survey import Survey
 
 CHECK_GROUP: Final = "corpus_guard.checks"

@@ -20,14 +20,9 @@ from corpus_guard.domain import Finding, Severity, Stamp, TrustLevel, Version
 from corpus_guard.errors import GuardError, SettingsError
 from corpus_guard.screening.checks import _decoders, _views, instructions
 from corpus_guard.screening.checks._ciphers import MIRROR, decipher, shift_table
-from corpus_guard.screening.checks.instructions import (
-    RULES_FILE,
-    InstructionRule,
-    Instructions,
-    InstructionsParams,
-    load_rules,
-)
+from corpus_guard.screening.checks.instructions import Instructions, InstructionsParams
 from corpus_guard.screening.folding import fold
+from corpus_guard.screening.rules.pack import RULES_FILE, InstructionRule, load_rules
 
 CHECK = Instructions()
 RULES_ALONE = Instructions(InstructionsParams(order_probability=1))

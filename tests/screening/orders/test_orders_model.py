@@ -14,6 +14,7 @@ from corpus_guard.domain import Severity
 from corpus_guard.errors import SettingsError
 from corpus_guard.screening.checks import instructions
 from corpus_guard.screening.checks.instructions import Instructions, InstructionsParams
+from corpus_guard.screening.orders import doubtful
 from corpus_guard.screening.orders.features import (
     MAX_CHARS,
     PART_CHARS,
@@ -188,7 +189,7 @@ def test_parts_overlap_and_lie_where_their_words_stand() -> None:
 def test_more_doubtful_sentences_than_are_read_are_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     text = HARBOUR.format(" ".join(ORDERS[:3]))
     assert "instructions.unread" not in {finding.code for finding in Instructions().read(text)}
-    monkeypatch.setattr(instructions, "MAX_DOUBTFUL", 2)
+    monkeypatch.setattr(doubtful, "MAX_DOUBTFUL", 2)
     (unread,) = [finding for finding in Instructions().read(text) if finding.code == "instructions.unread"]
     assert unread.severity is Severity.HIGH
 

@@ -1,0 +1,56 @@
+"""Sentences of a text that may be orders: those that words do not rule out, as a reader would meet them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from dataclasses import dataclass
+from itertools import chain, islice
+from typing import Final
+
+from corpus_guard.domain import Span
+from corpus_guard.screening.orders.classifier import OrderClassifier
+from corpus_guard.screening.orders.features import (
+    join_cells,
+    join_sentences,
+    plain_sentence,
+    split_parts,
+    split_pieces,
+    split_rows,
+    split_slots,
+)
+
+MAX_DOUBTFUL: Final = 5_000
+"""Sentences of one text that the classifier reads with its encoders, some 7 to 20 ms each, and up to 50 more where both read."""
+
+
+@dataclass(frozen=True, slots=True)
+class DoubtfulSentences:
+    """Sentences that may be orders, by their places, and whether the text holds more than are read."""
+
+    sentences: Mapping[Span, str]
+    parts: Set[Span]
+    """Parts of longer sentences among them, and sentences read together: only what is surer counts."""
+    cut_off: bool
+
+
+def find_doubtful(text: str, classifier: OrderClassifier | None) -> DoubtfulSentences:
+    """Return the sentences of a text that words do not rule out."""
+    if classifier is None:
+        return DoubtfulSentences({}, frozenset(), cut_off=False)
+    rows = {span: join_cells(text[span.start : span.end]) for span in split_rows(text)}
+    if not classifier.opens(text) and not any(map(classifier.opens, rows.values())):
+        return DoubtfulSentences({}, frozenset(), cut_off=False)
+    pieces = list(split_pieces(text))
+    sentences = {
+        span: plain_sentence(rows.get(span) or text[span.start : span.end])
+        for span in dict.fromkeys((*pieces, *split_slots(text), *rows))
+    }
+    joined = join_sentences(text, pieces, {span for span in pieces if classifier.doubts(sentences[span])})
+    parts = {span: part for span, part in chain(split_parts(text), joined) if span not in sentences}
+    doubted = chain(
+        filter(classifier.doubts, dict.fromkeys(sentences.values())),
+        filter(classifier.suspects, dict.fromkeys(parts.values())),
+    )
+    read = set(islice(doubted, MAX_DOUBTFUL))
+    doubtful = {span: each for span, each in (*sentences.items(), *parts.items()) if each in read}
+    return DoubtfulSentences(doubtful, doubtful.keys() & parts.keys(), cut_off=next(doubted, None) is not None)
