@@ -25,8 +25,8 @@ from corpus_guard.deployment import Deployment
 from corpus_guard.domain import TrustLevel
 from corpus_guard.screening.checks.conflict import ConflictParams
 from corpus_guard.screening.survey.nearby_chunks import PlacedChunk
-from corpus_guard.screening.survey.related_statements import find_related_statements
 from corpus_guard.screening.survey.served_collections import ServedCollections
+from corpus_guard.screening.survey.statement_search import find_related_statements
 from corpus_guard.screening.wording import Wording, load_wording
 from corpus_guard.settings import Settings
 

@@ -27,9 +27,9 @@ from corpus_guard.screening.survey.agreement import Passage, passage_origin
 from corpus_guard.screening.survey.hub_reach import measure_hub_reach
 from corpus_guard.screening.survey.nearby_chunks import PlacedChunk, document_title
 from corpus_guard.screening.survey.opposed_groups import find_opposed_groups
-from corpus_guard.screening.survey.related_statements import find_related_statements
 from corpus_guard.screening.survey.semantics import Semantics
 from corpus_guard.screening.survey.served_collections import ServedCollections
+from corpus_guard.screening.survey.statement_search import find_related_statements
 from corpus_guard.screening.wording import load_wording
 
 MIN_BACKGROUND_CHUNKS = 1_000  # at least so many chunks to compare with, if so many are served

@@ -37,8 +37,9 @@ from corpus_guard.screening.checks.conflict import Conflict
 from corpus_guard.screening.policy import Policy
 from corpus_guard.screening.survey.agreement import Agreement
 from corpus_guard.screening.survey.nearby_chunks import PlacedChunk
-from corpus_guard.screening.survey.related_statements import RelatedStatement, find_contradicted
+from corpus_guard.screening.survey.related_statements import RelatedStatement
 from corpus_guard.screening.survey.served_collections import ServedCollections
+from corpus_guard.screening.survey.statement_search import find_contradicted
 from corpus_guard.screening.tags import tag_ids
 from corpus_guard.screening.wording import load_wording
 

@@ -58,10 +58,11 @@ from corpus_guard.screening.runner import ResultCache, Screening
 from corpus_guard.screening.survey.agreement import Passage
 from corpus_guard.screening.survey.hub_reach import NothingToSearch, measure_hub_reach
 from corpus_guard.screening.survey.nearby_chunks import NothingServed, PlacedChunk
-from corpus_guard.screening.survey.related_statements import RelatedStatements, find_related_statements
+from corpus_guard.screening.survey.related_statements import RelatedStatements
 from corpus_guard.screening.survey.resemblance import EmptyHistory
 from corpus_guard.screening.survey.semantics import survey_semantics
 from corpus_guard.screening.survey.signals import Signals, measure_signals
+from corpus_guard.screening.survey.statement_search import find_related_statements
 from corpus_guard.screening.survey.survey import Survey, build_survey
 from corpus_guard.screening.wording import load_wording
 from corpus_guard.settings import Settings, load_settings

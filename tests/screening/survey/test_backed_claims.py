@@ -13,7 +13,7 @@ from corpus_guard.models import Models
 from corpus_guard.screening.survey.backed_claims import is_claim_backed
 from corpus_guard.screening.survey.common_wording import find_shared_words
 from corpus_guard.screening.survey.nearby_chunks import NothingServed, PlacedChunk
-from corpus_guard.screening.survey.related_statements import find_related_statements
+from corpus_guard.screening.survey.statement_search import find_related_statements
 from corpus_guard.screening.wording import load_wording, split_words, stem
 
 MANUAL = (

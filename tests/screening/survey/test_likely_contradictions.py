@@ -35,12 +35,8 @@ from corpus_guard.screening.survey.nearby_chunks import (
     ServedChunk,
     ServedStatements,
 )
-from corpus_guard.screening.survey.related_statements import (
-    MAX_KEPT,
-    RelatedStatement,
-    RelatedStatements,
-    find_related_statements,
-)
+from corpus_guard.screening.survey.related_statements import MAX_KEPT, RelatedStatement, RelatedStatements
+from corpus_guard.screening.survey.statement_search import find_related_statements
 
 TITLE = "Hotel Karvenstein"
 PAGE = (

@@ -13,7 +13,7 @@ from corpus_guard.models import Models
 from corpus_guard.screening.survey.agreement import Agreement, NoServedChunks, Passage
 from corpus_guard.screening.survey.nearby_chunks import NothingServed, PlacedChunk
 from corpus_guard.screening.survey.opposed_groups import _Claim, find_opposed_groups
-from corpus_guard.screening.survey.related_statements import find_related_statements
+from corpus_guard.screening.survey.statement_search import find_related_statements
 from corpus_guard.screening.wording import load_wording, stem
 from opposed import BY_HAND, OpposedCase, made_by_rule
 

@@ -17,7 +17,8 @@ from corpus_guard.models import TextEmbedder
 from corpus_guard.screening.checks.conflict import ConflictParams
 from corpus_guard.screening.survey.likely_contradictions import LikelyContradictions
 from corpus_guard.screening.survey.nearby_chunks import NothingServed, PlacedChunk, ServedChunk
-from corpus_guard.screening.survey.related_statements import RelatedStatement, SentencePlace, find_related_statements
+from corpus_guard.screening.survey.related_statements import RelatedStatement, SentencePlace
+from corpus_guard.screening.survey.statement_search import find_related_statements
 from corpus_guard.screening.wording import Wording
 
 

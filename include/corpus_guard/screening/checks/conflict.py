@@ -1,6 +1,6 @@
 """Statements that contradict what a more trusted document states about the same thing.
 
-The pairs of sentences are found once a run (`corpus_guard.screening.survey.related_statements`): another value,
+The pairs of sentences are found once a run (`corpus_guard.screening.survey.statement_search`): another value,
 date, name or unit, a denial, another contact or account. This check turns them into findings.
 
 Rules

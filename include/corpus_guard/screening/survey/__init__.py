@@ -10,7 +10,8 @@ hub_reach.py              for how many questions a chunk would be among the firs
 agreement.py              groups of chunks that say the same in different words
 common_wording.py         what the members of a group have in common word by word
 backed_claims.py          whether more trusted documents say what a group says
-related_statements.py     sentences that agree with another document's, or contradict it
+related_statements.py     a sentence that agrees with another document's, or contradicts it
+statement_search.py       those sentences, for every chunk of a run
 likely_contradictions.py  what a trained reader makes of chunks beside trusted ones
 opposed_groups.py         groups of two and more that a more trusted document contradicts
 semantics.py              groups, bank questions and related statements of each version

@@ -2,7 +2,7 @@
 
 Rules
 - A group begins with a sentence of an arriving chunk that contradicts one of a higher trust level
-  (`corpus_guard.screening.survey.related_statements`), doubted and disputed contradictions aside.
+  (`corpus_guard.screening.survey.statement_search`), doubted and disputed contradictions aside.
 - It takes in other open documents, arriving and served, with a chunk near to it in which a sentence holds the value
   that is at odds and most of what the sentence is about. So a text that words the lie in a way that no comparison
   reads is seen beside one that is read.

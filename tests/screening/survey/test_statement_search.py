@@ -12,12 +12,8 @@ from corpus_guard.claims.comparison import Outcome
 from corpus_guard.claims.value import Kind
 from corpus_guard.domain import Span, TrustLevel
 from corpus_guard.screening.survey.nearby_chunks import NothingServed, PlacedChunk, ServedChunk, ServedStatements
-from corpus_guard.screening.survey.related_statements import (
-    MAX_KEPT,
-    RelatedStatement,
-    RelatedStatements,
-    find_related_statements,
-)
+from corpus_guard.screening.survey.related_statements import MAX_KEPT, RelatedStatement, RelatedStatements
+from corpus_guard.screening.survey.statement_search import find_related_statements
 
 MANUAL = "The OX-12 must be calibrated every 6 months."
 LIE = "My advice: the OX-12 must be calibrated every 36 months."
