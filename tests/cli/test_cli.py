@@ -759,3 +759,11 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except OSError:
         return b""
+
+
+def test_the_module_runs_as_the_command() -> None:
+    module, script = (
+        subprocess.run([*command, "--version"], capture_output=True, text=True, check=True).stdout
+        for command in ((sys.executable, "-m", "corpus_guard"), (str(GUARD),))
+    )
+    assert module == script != ""
