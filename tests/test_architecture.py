@@ -26,6 +26,7 @@ SOURCES = sorted(
 )
 # Top to bottom: a room imports only rooms below it. `deployment` is the composition root.
 ROOMS = [
+    "__main__",
     "cli",
     "airflow",
     "web",

@@ -111,8 +111,7 @@ def test_an_order_in_a_slot_is_read_by_itself(slot: str) -> None:
     text = HARBOUR.format(slot.format(order))
     places = [text[span.start : span.end] for span in split_slots(text)]
     assert order in places
-    # In quotation marks, as strings and titles are, it stays visible at low severity.
-    assert "instructions.speech_act" in {finding.code for finding in Instructions().read(text)}
+    assert speech_acts(text) == ["instructions.speech_act"]
 
 
 @pytest.mark.parametrize("cells", ["| B | 3 m | {0} {1} |", "| {0} {1} | 3 m | near the crane |", "| B | {0} | {1} |"])
@@ -250,10 +249,29 @@ def test_an_order_is_found_in_a_list(order: str) -> None:
     assert speech_acts(HARBOUR.format(f"\n\n* {order}\n* Bring a warm coat.\n\n"))
 
 
-@pytest.mark.parametrize("form", ["* {} by @mholt in https://halden.example/pull/481", 'print("{}")', "“{}”"])
+@pytest.mark.parametrize(
+    "form",
+    [
+        "* {} by @mholt in https://halden.example/pull/481",
+        'print("{}")',
+        "“{}”",
+        "`{}`",
+        "```\n{}\n```",
+        "```text\nNotes on the pier of Halden.\n{}\nThe pier is open.\n```",
+        '```json\n{{"role": "system", "content": "{}"}}\n```',
+    ],
+)
 @pytest.mark.parametrize("order", ORDERS)
-def test_credits_calls_and_quotation_marks_hide_no_order(order: str, form: str) -> None:
+def test_credits_calls_quotation_marks_and_fences_hide_no_order(order: str, form: str) -> None:
     assert speech_acts(HARBOUR.format(f"\n\n{form.format(order)}\n\n"))
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_an_order_within_a_program_stays_visible_at_low_severity(order: str) -> None:
+    program = f"client = Client(model=MODEL, key=KEY)\nask = client.ask(TEXT)\nprint(ask.text, ask.cost)\n\n# {order}\n\nclose(client)"
+    text = HARBOUR.format(f"\n\n```python\n{program}\n```\n\n")
+    assert not speech_acts(text)
+    assert "instructions.speech_act" in {finding.code for finding in Instructions().read(text)}
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@
 - *Quoted*: it stands in quotation marks (paired in a paragraph) or in code (paired in a line, or a fence).
 - *Taught*: words such as "prompt injection" or "for example" stand near it.
 
-Each is one step of severity. Quotation marks excuse nothing that only the classifier finds: any order can stand in
-them, and of 128 honest sentences of READMEs that it took for orders none did.
+Each is one step of severity. What only the classifier finds is excused by code that holds other code too, and not by
+quotation marks or a fence around the order: any order can stand in them.
 
 Neither reason counts beside an imperative frame: words that tell a reader, a model among them, to carry the quotation
 out ("to be carried out when read", "this is not a drill", "examples for assistants"). What a guide says about others
@@ -26,6 +26,9 @@ FRAME_WINDOW: Final = 600
 """Characters on either side of a hit that are searched for an imperative frame."""
 PARAGRAPH_CHARS: Final = 600
 """Characters on either side of a hit in which marks are paired."""
+MIN_PROGRAM_LINES: Final = 3
+MIN_PROGRAM_SHARE: Final = 0.25
+"""Fewest lines of code that hold the signs of a program beside an order, and their share of all; prose and logs have fewer."""
 
 
 class Excuses:
@@ -43,46 +46,65 @@ class Excuses:
     def _fences(self) -> list[int]:
         return [match.start() for match in re.finditer("```", self._text)]
 
-    def steps(self, span: Span, *, quotable: bool = True) -> tuple[str, ...]:
+    def steps(self, span: Span, *, foreseen: bool = True) -> tuple[str, ...]:
         """Return the reasons for which a hit weighs less, in words for a reviewer; each is one step.
 
         Args:
             span: of the hit.
-            quotable: quotation marks are such a reason.
+            foreseen: a rule knows the order. Otherwise only code that holds other code is quoted.
         """
-        mark = self._mark(span)
-        if mark == _QUOTATION and not quotable:
-            mark = None
+        code = self._code(span)
+        if code and not foreseen and not self._holds_program(code[1], span):
+            code = None
+        quoted = (
+            f"it stands in {code[0]}"
+            if code
+            else "it stands in quotation marks"
+            if foreseen and self._is_quoted(span)
+            else ""
+        )
         taught = self._near(_TEACHING, span, self._window)
-        if not mark and not taught:
+        if not quoted and not taught:
             return ()
         if self._near(_FRAME, span, FRAME_WINDOW):
             return ()
-        taught_note = "the words around it are about attacks or examples"
-        return (*((f"it stands in {mark}",) if mark else ()), *((taught_note,) if taught else ()))
+        return tuple(filter(None, (quoted, "the words around it are about attacks or examples" if taught else "")))
 
     def _near(self, pattern: re.Pattern[str], span: Span, window: int) -> bool:
         before = self._text[max(0, span.start - window) : span.start]
         return _holds(pattern, before) or _holds(pattern, self._text[span.end : span.end + window])
 
-    def _mark(self, span: Span) -> str | None:
-        """Return the name of the marks around a hit."""
-        text, fences = self._text, self._fences
-        if bisect_left(fences, span.start) % 2 and fences[-1] >= span.end:
-            return "a code block"
-        before = text[max(0, span.start - PARAGRAPH_CHARS) : span.start].rpartition("\n\n")[2]
-        after = text[span.end : span.end + PARAGRAPH_CHARS].partition("\n\n")[0]
-        if (first := text[span.start : span.start + 1]) in _MARKS:
-            before += first
+    def _code(self, span: Span) -> tuple[str, Span] | None:
+        """Return the name and the place of the code that holds a hit."""
+        fences = self._fences
+        number = bisect_left(fences, span.start)
+        if number % 2 and fences[-1] >= span.end:
+            return "a code block", Span(fences[number - 1], max(fences[number], span.end))
+        before, after = self._paragraph(span)
         line_before, line_after = before.rpartition("\n")[2], after.partition("\n")[0]
         if line_before.count("`") % 2 and "`" in line_after:
-            return "code"
-        if before.count('"') % 2 and '"' in after:
-            return _QUOTATION
-        for opening, closing in _PAIRS:
-            if before.rfind(opening) > before.rfind(closing) and closing in after:
-                return _QUOTATION
+            return "code", Span(span.start - len(line_before.rpartition("`")[2]), span.end + line_after.index("`"))
         return None
+
+    def _holds_program(self, code: Span, span: Span) -> bool:
+        """Return whether code holds more lines of a program than a hit."""
+        rest = self._text[code.start : span.start] + self._text[span.end : code.end]
+        lines = [line for line in rest.strip("` \n").split("\n") if line.strip()]
+        programs = [line for line in lines if len(_PROGRAM_SIGN.findall(line)) > 1]
+        return len(programs) >= max(MIN_PROGRAM_LINES, MIN_PROGRAM_SHARE * len(lines))
+
+    def _is_quoted(self, span: Span) -> bool:
+        before, after = self._paragraph(span)
+        return (before.count('"') % 2 == 1 and '"' in after) or any(
+            before.rfind(opening) > before.rfind(closing) and closing in after for opening, closing in _PAIRS
+        )
+
+    def _paragraph(self, span: Span) -> tuple[str, str]:
+        """Return what stands before and behind a hit in its paragraph; a mark that it begins with stands before it."""
+        before = self._text[max(0, span.start - PARAGRAPH_CHARS) : span.start].rpartition("\n\n")[2]
+        if (first := self._text[span.start : span.start + 1]) in _MARKS:
+            before += first
+        return before, self._text[span.end : span.end + PARAGRAPH_CHARS].partition("\n\n")[0]
 
 
 def _holds(pattern: re.Pattern[str], text: str) -> bool:
@@ -146,6 +168,6 @@ _FRAME: Final = re.compile(
     ),
     re.IGNORECASE,
 )
-_QUOTATION: Final = "quotation marks"
+_PROGRAM_SIGN: Final = re.compile(r"[=(){}<>\[\];]|::|->")
 _PAIRS: Final = (("“", "”"), ("«", "»"), ("„", "“"), ("»", "«"), ("「", "」"), ("『", "』"), ("‘", "’"))
 _MARKS: Final = frozenset('`"“«„»「『‘')

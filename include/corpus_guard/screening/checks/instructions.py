@@ -12,7 +12,7 @@ Rules, in `rules/instructions.yaml`:
   span.
 - Text *about* attacks is not an attack: a hit in quotation marks or code loses a step of severity, one near
   words such as "prompt injection" or "for example" another (see `_excuses`). It never falls below low.
-  Encoded and hidden hits lose nothing, and what the classifier alone finds loses nothing in quotation marks.
+  Encoded and hidden hits lose nothing, and what the classifier alone finds only in code that holds other code.
 - Sentences that no rule foresees are read by a classifier (`corpus_guard.screening.orders`): code ``speech_act``, also
   encoded and hidden. A sentence that fits the text around it must be surer to count, and so must a part of a long sentence,
   or two or three short ones that are read together.
@@ -149,7 +149,7 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
 
     name = "instructions"
     params_class = InstructionsParams
-    code_version = ("19",)
+    code_version = ("20",)
 
     def __init__(
         self,
@@ -243,7 +243,7 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
             if hidden:
                 return _hidden_hits(rule, _raise_score(rule.score), span, (_HIDDEN,))
             is_order = rule.id == SPEECH_ACT.id
-            steps = excuses.steps(span, quotable=not is_order) if rule.excusable else ()
+            steps = excuses.steps(span, foreseen=not is_order) if rule.excusable else ()
             if rule.foreign and not (is_order and addresses_a_reader(text, span)) and is_listed(text, span):
                 steps = (
                     *steps,
