@@ -37,10 +37,6 @@ MIN_MAIN_SHARE = 0.15
 _MAIN = "main, [role=main]"
 _FURNITURE = frozenset({"navigation", "search", "contentinfo"})  # roles
 _CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.IGNORECASE)
-# Python has codecs of these names; browsers do not, and some take quadratic time.
-_REFUSED_CHARSETS = frozenset(
-    {"utf-7", "idna", "punycode", "unicode_escape", "raw_unicode_escape", "unicode-escape", "undefined"}
-)
 _CONDITIONAL = re.compile(r"\A\[if[^\]]*\]>|<!\[endif\]\Z")
 _XML_DECLARATION = re.compile(r"\?xml(?:\s+[a-z]{7,10}\s*=\s*[\"'][\w.-]{1,20}[\"']){0,3}\s*\?\Z")
 _TAG = re.compile(r"<[^<>]*>")
@@ -192,14 +188,12 @@ def _decode(content: bytes) -> tuple[str, tuple[Finding, ...]]:
         pass
     if match := _CHARSET.search(content[:4096]):
         name = match[1].decode("ascii", "replace").lower()
-        try:
-            if name not in _REFUSED_CHARSETS:
-                return content.decode(name), ()
-        except (LookupError, UnicodeError, ValueError):
-            pass
+        # Browsers refuse UTF-7, which mail programs still read.
+        if not name.startswith("utf-7") and (text := plain.decode_declared(content, name)) is not None:
+            return text, ()
         message = "the document is not in the encoding it declares; the encoding was guessed"
-        text, problems = plain.decode(content)
-        return text, (*problems, make_problem("encoding", Severity.LOW, message))
+        guessed, problems = plain.decode(content)
+        return guessed, (*problems, make_problem("encoding", Severity.LOW, message))
     return plain.decode(content)
 
 

@@ -16,6 +16,8 @@ _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
+# Python has codecs of these names, and no mail program or browser has; some take quadratic time.
+_NO_CHARSETS = frozenset({"idna", "punycode", "unicode-escape", "raw-unicode-escape", "undefined"})
 _GUESS_BYTES = 64 * 1024  # read to guess the encoding; the guess must then fit the whole document
 
 
@@ -42,6 +44,14 @@ def decode(content: bytes) -> tuple[str, tuple[Finding, ...]]:
         return content.decode(), ()
     except UnicodeDecodeError:
         return _guess_and_decode(content)
+
+
+def decode_declared(content: bytes, charset: str) -> str | None:
+    """Return the text in the encoding that a document declares; None where there is no such encoding, or it does not fit."""
+    try:
+        return None if codecs.lookup(charset).name.replace("_", "-") in _NO_CHARSETS else content.decode(charset)
+    except (LookupError, ValueError):
+        return None
 
 
 def _decode_as(content: bytes, encoding: str) -> tuple[str, tuple[Finding, ...]]:
