@@ -174,9 +174,8 @@ class RowSource(ConfiguredSource[RowsConfig]):
             problems.append(_make_problem("provenance.duplicate_id", message, row))
         if row.values is None:
             return Fetched(item, row.raw, f"{BROKEN_ROW}; line={row.place.line}", problems=tuple(problems))
-        if row.misshapen:
-            message = "the row is not UTF-8, or its cells do not match the columns"
-            problems.append(_make_problem("parsing.row_shape", message, row))
+        if row.flaw:
+            problems.append(_make_problem("parsing.row_shape", row.flaw, row))
         where = f" (line or row {row.place.line})"
         return make_row_document(item, row.values, self._fields, limit, where, problems)
 
