@@ -10,7 +10,7 @@ Not seen: letters that lie between or below other letters that are drawn, and a 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 Box = tuple[float, float, float, float]
 """Left, bottom, right, top, in points of the page."""
-_MAX_OBJECTS: Final = 50_000
+_MAX_OBJECTS: Final = 300_000  # of one page; honest ones had up to 262,778
 _MAX_DEPTH: Final = 8  # forms within each other
-_MAX_COVERS: Final = 200  # the largest painted areas of a page
-_MAX_SEGMENTS: Final = 64  # of a clipping path
+_MAX_COVERS: Final = 200  # painted areas of a page; one with more is drawn
+_MAX_SEGMENTS: Final = 64  # of a clipping path; what lies within a longer one is drawn
 _LEAST_SIDE: Final = 4.0  # points of a painted area that may cover letters; less is a rule
 _MAX_PIXELS: Final = 4_000_000
 _MAX_SIDE: Final = 8_000
@@ -39,60 +39,81 @@ class _Object:
     raw: FPDF_PAGEOBJECT
     kind: int
     box: Box
-    is_clipped: bool  # its middle lies outside a clipping path
+    is_clipped: bool  # its middle lies outside a clipping path, or may
 
     @property
     def middle(self) -> tuple[float, float]:
         return (self.box[0] + self.box[2]) / 2, (self.box[1] + self.box[3]) / 2
 
 
-def find_traceless(page: PdfPage, *, has_layers_off: bool) -> frozenset[int]:
-    """Return the addresses of text objects that leave no trace; the page's letters cannot be drawn afterwards."""
+@dataclass(frozen=True, slots=True)
+class TracelessLetters:
+    """Letters of a page that leave no trace."""
+
+    addresses: frozenset[int]  # of text objects
+    is_complete: bool  # every object of the page was looked at
+
+
+def find_traceless(page: PdfPage, *, must_draw: bool) -> TracelessLetters:
+    """Return the text objects that leave no trace; the page's letters cannot be drawn afterwards.
+
+    Args:
+        page: the open page.
+        must_draw: draw it even where nothing on it seems to hide a letter.
+    """
     import pypdfium2.raw as c
 
-    objects = list(_collect(c, page))
+    objects: list[_Object] = []
+    is_complete = _collect(c, page, objects)
     letters = [
         each
         for each in objects
         if each.kind == c.FPDF_PAGEOBJ_TEXT and c.FPDFTextObj_GetTextRenderMode(each.raw) not in _INVISIBLE_MODES
     ]
-    if not letters or not (has_layers_off or _may_hide(c, objects)):
-        return frozenset()
+    if not letters or not (must_draw or _may_hide(c, objects)):
+        return TracelessLetters(frozenset(), is_complete)
     before, width, height = _draw(c, page)
     for each in letters:
         c.FPDFPageObj_SetIsActive(each.raw, False)
     after, _, _ = _draw(c, page)
-    return frozenset(
+    addresses = (
         _address(each.raw)
         for each in letters
         if not _differ(before, after, width, _to_pixels(c, page, each.box, width, height)) and _is_drawable(c, each.raw)
     )
+    return TracelessLetters(frozenset(addresses), is_complete)
 
 
-def _collect(c: Any, page: PdfPage) -> Iterator[_Object]:
-    """Yield the objects of a page, those of forms too, with their places on the page."""
+def _collect(c: Any, page: PdfPage, objects: list[_Object]) -> bool:
+    """Add the objects of a page, those of forms too, with their places on the page; return whether these are all."""
     count = c.FPDFPage_CountObjects(page.raw)
     stack: list[tuple[FPDF_PAGEOBJECT, Callable[[Box], Box], int]] = [
         (c.FPDFPage_GetObject(page.raw, number), lambda box: box, 0)
         for number in reversed(range(min(count, _MAX_OBJECTS)))
     ]
-    collected = 0
+    collected, is_complete = 0, count <= _MAX_OBJECTS
     while stack and collected < _MAX_OBJECTS:
         raw, place, depth = stack.pop()
         collected += 1
         kind = c.FPDFPageObj_GetType(raw)
-        if kind == c.FPDF_PAGEOBJ_FORM and depth < _MAX_DEPTH:
+        if kind == c.FPDF_PAGEOBJ_FORM:
+            if depth == _MAX_DEPTH:
+                is_complete = False
+                continue
             matrix = c.FS_MATRIX()
             c.FPDFPageObj_GetMatrix(raw, ctypes.byref(matrix))
             inner = _placing(matrix, place)
-            numbers = reversed(range(min(c.FPDFFormObj_CountObjects(raw), _MAX_OBJECTS - collected)))
+            inside = c.FPDFFormObj_CountObjects(raw)
+            is_complete &= inside <= _MAX_OBJECTS
+            numbers = reversed(range(min(inside, _MAX_OBJECTS)))
             stack.extend((c.FPDFFormObj_GetObject(raw, number), inner, depth + 1) for number in numbers)
             continue
         edges = [ctypes.c_float() for _ in range(4)]
         if c.FPDFPageObj_GetBounds(raw, *map(ctypes.byref, edges)):
             x_min, y_min, x_max, y_max = (edge.value for edge in edges)
             middle = (x_min + x_max) / 2, (y_min + y_max) / 2
-            yield _Object(raw, kind, place((x_min, y_min, x_max, y_max)), _is_clipped(c, raw, middle))
+            objects.append(_Object(raw, kind, place((x_min, y_min, x_max, y_max)), _is_clipped(c, raw, middle)))
+    return is_complete and not stack
 
 
 def _placing(matrix: Any, outer: Callable[[Box], Box]) -> Callable[[Box], Box]:
@@ -113,7 +134,9 @@ def _is_clipped(c: Any, raw: FPDF_PAGEOBJECT, middle: tuple[float, float]) -> bo
     for path in range(max(c.FPDFClipPath_CountPaths(clip), 0) if clip else 0):
         count = c.FPDFClipPath_CountPathSegments(clip, path)
         points = []
-        for number in range(count if count <= _MAX_SEGMENTS else 0):
+        if count > _MAX_SEGMENTS:
+            return True
+        for number in range(count):
             segment = c.FPDFClipPath_GetPathSegment(clip, path, number)
             if c.FPDFPathSegment_GetPoint(segment, ctypes.byref(x), ctypes.byref(y)):
                 points.append((x.value, y.value))
@@ -142,8 +165,9 @@ def _may_hide(c: Any, objects: list[_Object]) -> bool:
             each.kind != c.FPDF_PAGEOBJ_PATH or _is_filled(c, each.raw)
         ):
             covers.append((order, each))
-    covers.sort(key=lambda cover: (cover[1].box[0] - cover[1].box[2]) * (cover[1].box[3] - cover[1].box[1]))
-    for order, cover in covers[:_MAX_COVERS]:
+    if letters and len(covers) > _MAX_COVERS:
+        return True
+    for order, cover in covers:
         is_picture = cover.kind != c.FPDF_PAGEOBJ_PATH
         x_min, y_min, x_max, y_max = cover.box
         for place, letter in letters:

@@ -53,6 +53,7 @@ class PdfPageText:
     hidden: dict[str, str]  # by reason, a key of `_hidden.HIDING_REASONS`
     chars: int  # of all of it, white space and addresses behind links not counted
     is_scan: bool  # a picture fills the page
+    is_complete: bool = True  # no limit kept a letter or an object of the page from being looked at
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +112,9 @@ class _PageReader:
         box = c.FS_RECTF()
         c.FPDF_GetPageBoundingBox(page.raw, ctypes.byref(box))
         self._box = box.left, box.bottom, box.right, box.top
-        self._regions = self._find_regions()
-        self._traceless = _pdf_ink.find_traceless(page, has_layers_off=bool(layers_off))
+        self._regions, has_all_regions = self._find_regions()
+        # Letters in the colour of a region that was not looked at leave no trace either.
+        self._traceless = _pdf_ink.find_traceless(page, must_draw=bool(layers_off) or not has_all_regions)
         self._objects: dict[int, tuple[str, _css.Color | None]] = {}
         self._doubles = [ctypes.c_double() for _ in range(4)]
         self._double_refs = [ctypes.byref(double) for double in self._doubles]
@@ -120,7 +122,7 @@ class _PageReader:
 
     def read(self) -> PdfPageText:
         c, text = self._c, self._text.raw
-        count = min(c.FPDFText_CountChars(text), MAX_CHARS)
+        count = min(all_chars := c.FPDFText_CountChars(text), MAX_CHARS)
         targets = self._find_link_targets(count)
         lines: list[TextLine] = []
         visible: list[str] = []  # characters of the current line
@@ -162,7 +164,8 @@ class _PageReader:
         hidden_texts = {reason: _join(pieces) for reason, pieces in hidden.items()}
         shown = sum(count_non_space(line.text) for line in lines) - added
         chars = shown + sum(map(count_non_space, hidden_texts.values()))
-        return PdfPageText(lines, hidden_texts, chars, self._is_scan())
+        is_complete = all_chars <= MAX_CHARS and self._traceless.is_complete
+        return PdfPageText(lines, hidden_texts, chars, self._is_scan(), is_complete)
 
     def _inspect_char(self, index: int) -> tuple[str, float]:
         """Return the reason a character is hidden (empty: it is not), and its size in points."""
@@ -188,7 +191,7 @@ class _PageReader:
             color, self._background_at((x_min + x_max) / 2, (y_min + y_max) / 2)
         ):
             return "colour", size
-        return "covered" if address in self._traceless else "", size
+        return "covered" if address in self._traceless.addresses else "", size
 
     def _inspect_object(self, text_object: FPDF_PAGEOBJECT) -> tuple[str, _css.Color | None]:
         """Return the reason a whole text object is hidden (empty: it is not), and its colour."""
@@ -237,14 +240,18 @@ class _PageReader:
                 return region.color
         return _css.WHITE
 
-    def _find_regions(self) -> list[_Region]:
+    def _find_regions(self) -> tuple[list[_Region], bool]:
+        """Return the first painted areas of the page, and whether these are all."""
         c = self._c
         regions: list[_Region] = []
-        for number in range(min(c.FPDFPage_CountObjects(self._page.raw), _MAX_REGIONS * 4)):
+        count = c.FPDFPage_CountObjects(self._page.raw)
+        for number in range(min(count, _MAX_REGIONS * 4)):
             page_object = c.FPDFPage_GetObject(self._page.raw, number)
             kind = c.FPDFPageObj_GetType(page_object)
-            if kind == c.FPDF_PAGEOBJ_TEXT or len(regions) >= _MAX_REGIONS:
+            if kind == c.FPDF_PAGEOBJ_TEXT:
                 continue
+            if len(regions) >= _MAX_REGIONS:
+                return regions, False
             box = [ctypes.c_float() for _ in range(4)]
             if not c.FPDFPageObj_GetBounds(page_object, *map(ctypes.byref, box)):
                 continue
@@ -257,7 +264,7 @@ class _PageReader:
                     continue
             x_min, y_min, x_max, y_max = (edge.value for edge in box)
             regions.append(_Region((x_min, y_min, x_max, y_max), color))
-        return regions
+        return regions, count <= _MAX_REGIONS * 4
 
     def _is_scan(self) -> bool:
         x_min, y_min, x_max, y_max = self._box

@@ -114,6 +114,7 @@ def _read_pages(
 ) -> tuple[list[_Page], list[Finding]]:
     pages: list[_Page] = []
     broken: dict[int, str] = {}
+    incomplete: list[int] = []  # numbers of pages
     searchable = 0
     for number in range(1, min(count, MAX_PAGES) + 1):
         try:
@@ -124,6 +125,8 @@ def _read_pages(
             # PDFium reports only that it failed; a damaged page tree raises there too.
             broken[number] = type(error).__name__
             continue
+        if not page.is_complete:
+            incomplete.append(number)
         lines = page.lines
         below = [reason for reason in ("render_mode", "covered") if page.hidden.get(reason, "").strip()]
         if below and page.is_scan and not lines:
@@ -134,10 +137,12 @@ def _read_pages(
             hidden.add(reason, join_words(text))
         visible = sum(count_non_space(line.text) for line in lines)
         pages.append(_Page(number, lines, page.chars or visible))
-    return pages, _report_pages(count, pages, broken, searchable)
+    return pages, _report_pages(count, pages, broken, incomplete, searchable)
 
 
-def _report_pages(count: int, pages: list[_Page], broken: dict[int, str], searchable: int) -> list[Finding]:
+def _report_pages(
+    count: int, pages: list[_Page], broken: dict[int, str], incomplete: list[int], searchable: int
+) -> list[Finding]:
     problems = []
     if count > MAX_PAGES:
         message = f"{count:,} pages; only the first {MAX_PAGES:,} were read"
@@ -146,6 +151,9 @@ def _report_pages(count: int, pages: list[_Page], broken: dict[int, str], search
         first, name = next(iter(broken.items()))
         message = f"{len(broken)} of {count} pages cannot be read, the first is page {first} ({name})"
         problems.append(make_problem("broken_page", Severity.MEDIUM, message))
+    if incomplete:
+        message = f"{len(incomplete)} of {count} pages hold more than is looked at, the first is page {incomplete[0]}"
+        problems.append(make_problem("not_read", Severity.MEDIUM, message))
     if searchable:
         message = (
             f"{searchable} of {count} pages are pictures with invisible text over them "
