@@ -26,9 +26,10 @@ def stream(dictionary: str, data: str) -> str:
     return f"<< {dictionary} /Length {len(data)} >>\nstream\n{data}\nendstream"
 
 
-def form(text: str, more: str = "", box: str = "0 0 612 792") -> str:
+def form(text: str, more: str = "", box: str = "0 0 612 792", how: str = "") -> str:
     return stream(
-        f"/Type /XObject /Subtype /Form /BBox [{box}] {more} /Resources << /Font << /F 5 0 R >> >>", words(text)
+        f"/Type /XObject /Subtype /Form /BBox [{box}] {more} /Resources << /Font << /F 5 0 R >> >>",
+        f"{how} {words(text)}",
     )
 
 
@@ -75,6 +76,7 @@ HIDDEN = {
         (LAYER, "<< /Type /OCMD /OCGs [6 0 R] /P /AllOn >>"),
         LAYERS,
     ),
+    "in white in a form": page("/X Do", "/XObject << /X 6 0 R >>", (form(UNSEEN, how="1 g"),)),
     "form without a box": page("/X Do", "/XObject << /X 6 0 R >>", (form(UNSEEN, box="0 0 1 1"),)),
     "below the smallest of many areas": page(f"{words(UNSEEN)}1 1 1 rg {LARGE}{COVER}"),
     "in the colour of the last of many areas": page(f"{MANY}0 0 1 rg {COVER}{words(UNSEEN, '0 0 1 rg')}"),
@@ -90,6 +92,9 @@ SHOWN = {
     "below a clipped area": page(f"{words(SEEN)} q 0 0 5 5 re W n 1 0 0 rg {COVER} Q"),
     "in a frame": page(f"{words(SEEN)} 60 580 500 40 re S"),
     "above a picture": page(PICTURE + words(SEEN), "/XObject << /I 6 0 R >>", (IMAGE,)),
+    "in white on a dark area of a form": page(
+        "q 1 0 0 1 0 9 cm /X Do Q", "/XObject << /X 6 0 R >>", (form(SEEN, how="0.1 g 60 580 500 40 re f 1 g"),)
+    ),
     "form": page("/X Do", "/XObject << /X 6 0 R >>", (form(SEEN),)),
     "stated as it is drawn": marked(SEEN, SEEN),
     "stated for a ligature": page(

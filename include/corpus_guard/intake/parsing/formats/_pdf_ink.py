@@ -14,6 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from corpus_guard.intake.parsing.formats import _css
+
 if TYPE_CHECKING:
     from pypdfium2 import PdfPage
     from pypdfium2.raw import FPDF_PAGEOBJECT
@@ -33,59 +35,53 @@ _INVISIBLE_MODES: Final = frozenset({3, 7})
 
 
 @dataclass(frozen=True, slots=True)
-class _Object:
-    """An object of a page, in the order of painting."""
+class PageObject:
+    """An object of a page."""
 
     raw: FPDF_PAGEOBJECT
     kind: int
     box: Box
     is_clipped: bool  # its middle lies outside a clipping path, or may
+    in_form: bool
 
     @property
     def middle(self) -> tuple[float, float]:
         return (self.box[0] + self.box[2]) / 2, (self.box[1] + self.box[3]) / 2
 
 
-@dataclass(frozen=True, slots=True)
-class TracelessLetters:
-    """Letters of a page that leave no trace."""
-
-    addresses: frozenset[int]  # of text objects
-    is_complete: bool  # every object of the page was looked at
-
-
-def find_traceless(page: PdfPage, *, must_draw: bool) -> TracelessLetters:
-    """Return the text objects that leave no trace; the page's letters cannot be drawn afterwards.
+def find_traceless(page: PdfPage, objects: list[PageObject], *, must_draw: bool) -> frozenset[int]:
+    """Return the addresses of text objects that leave no trace; the page's letters cannot be drawn afterwards.
 
     Args:
         page: the open page.
+        objects: all of its objects, in the order of painting.
         must_draw: draw it even where nothing on it seems to hide a letter.
     """
     import pypdfium2.raw as c
 
-    objects: list[_Object] = []
-    is_complete = _collect(c, page, objects)
     letters = [
         each
         for each in objects
         if each.kind == c.FPDF_PAGEOBJ_TEXT and c.FPDFTextObj_GetTextRenderMode(each.raw) not in _INVISIBLE_MODES
     ]
     if not letters or not (must_draw or _may_hide(c, objects)):
-        return TracelessLetters(frozenset(), is_complete)
+        return frozenset()
     before, width, height = _draw(c, page)
     for each in letters:
         c.FPDFPageObj_SetIsActive(each.raw, False)
     after, _, _ = _draw(c, page)
-    addresses = (
+    return frozenset(
         _address(each.raw)
         for each in letters
         if not _differ(before, after, width, _to_pixels(c, page, each.box, width, height)) and _is_drawable(c, each.raw)
     )
-    return TracelessLetters(frozenset(addresses), is_complete)
 
 
-def _collect(c: Any, page: PdfPage, objects: list[_Object]) -> bool:
-    """Add the objects of a page, those of forms too, with their places on the page; return whether these are all."""
+def collect_objects(page: PdfPage) -> tuple[list[PageObject], bool]:
+    """Return the objects of a page in the order of painting, those of forms too, and whether these are all."""
+    import pypdfium2.raw as c
+
+    objects: list[PageObject] = []
     count = c.FPDFPage_CountObjects(page.raw)
     stack: list[tuple[FPDF_PAGEOBJECT, Callable[[Box], Box], int]] = [
         (c.FPDFPage_GetObject(page.raw, number), lambda box: box, 0)
@@ -96,6 +92,12 @@ def _collect(c: Any, page: PdfPage, objects: list[_Object]) -> bool:
         raw, place, depth = stack.pop()
         collected += 1
         kind = c.FPDFPageObj_GetType(raw)
+        edges = [ctypes.c_float() for _ in range(4)]
+        if c.FPDFPageObj_GetBounds(raw, *map(ctypes.byref, edges)):
+            x_min, y_min, x_max, y_max = (edge.value for edge in edges)
+            middle = (x_min + x_max) / 2, (y_min + y_max) / 2
+            box = place((x_min, y_min, x_max, y_max))
+            objects.append(PageObject(raw, kind, box, _is_clipped(c, raw, middle), depth > 0))
         if kind == c.FPDF_PAGEOBJ_FORM:
             if depth == _MAX_DEPTH:
                 is_complete = False
@@ -107,13 +109,7 @@ def _collect(c: Any, page: PdfPage, objects: list[_Object]) -> bool:
             is_complete &= inside <= _MAX_OBJECTS
             numbers = reversed(range(min(inside, _MAX_OBJECTS)))
             stack.extend((c.FPDFFormObj_GetObject(raw, number), inner, depth + 1) for number in numbers)
-            continue
-        edges = [ctypes.c_float() for _ in range(4)]
-        if c.FPDFPageObj_GetBounds(raw, *map(ctypes.byref, edges)):
-            x_min, y_min, x_max, y_max = (edge.value for edge in edges)
-            middle = (x_min + x_max) / 2, (y_min + y_max) / 2
-            objects.append(_Object(raw, kind, place((x_min, y_min, x_max, y_max)), _is_clipped(c, raw, middle)))
-    return is_complete and not stack
+    return objects, is_complete and not stack
 
 
 def _placing(matrix: Any, outer: Callable[[Box], Box]) -> Callable[[Box], Box]:
@@ -148,21 +144,25 @@ def _is_clipped(c: Any, raw: FPDF_PAGEOBJECT, middle: tuple[float, float]) -> bo
     return False
 
 
-def _may_hide(c: Any, objects: list[_Object]) -> bool:
+def _may_hide(c: Any, objects: list[PageObject]) -> bool:
     """Return whether some letters of a page may leave no trace, roughly and quickly."""
-    letters: list[tuple[int, _Object]] = []
-    covers: list[tuple[int, _Object]] = []
+    letters: list[tuple[int, PageObject]] = []
+    covers: list[tuple[int, PageObject]] = []
     for order, each in enumerate(objects):
         x_min, y_min, x_max, y_max = each.box
         if each.kind == c.FPDF_PAGEOBJ_TEXT:
             mode = c.FPDFTextObj_GetTextRenderMode(each.raw)
             if mode in _INVISIBLE_MODES:
                 continue
-            if each.is_clipped or mode in _STROKED_MODES:
+            # The colours within a form are not those that are drawn where the form is transparent: the drawing tells.
+            in_white = each.in_form and _css.colors_match(fill_color(each.raw), _css.WHITE)
+            if each.is_clipped or mode in _STROKED_MODES or in_white:
                 return True
             letters.append((order, each))
-        elif min(x_max - x_min, y_max - y_min) >= _LEAST_SIDE and (
-            each.kind != c.FPDF_PAGEOBJ_PATH or _is_filled(c, each.raw)
+        elif (
+            each.kind != c.FPDF_PAGEOBJ_FORM
+            and min(x_max - x_min, y_max - y_min) >= _LEAST_SIDE
+            and (each.kind != c.FPDF_PAGEOBJ_PATH or is_filled(each.raw))
         ):
             covers.append((order, each))
     if letters and len(covers) > _MAX_COVERS:
@@ -170,16 +170,34 @@ def _may_hide(c: Any, objects: list[_Object]) -> bool:
     for order, cover in covers:
         is_picture = cover.kind != c.FPDF_PAGEOBJ_PATH
         x_min, y_min, x_max, y_max = cover.box
+        color = fill_color(cover.raw) if cover.in_form else None
         for place, letter in letters:
             x, y = letter.middle
-            if (place < order or is_picture) and x_min <= x <= x_max and y_min <= y <= y_max:
+            is_below = (
+                place < order or is_picture or (letter.in_form and _css.colors_match(fill_color(letter.raw), color))
+            )
+            if is_below and x_min <= x <= x_max and y_min <= y <= y_max:
                 return True
     return False
 
 
-def _is_filled(c: Any, raw: FPDF_PAGEOBJECT) -> bool:
+def is_filled(raw: FPDF_PAGEOBJECT) -> bool:
+    """Return whether a path paints the area within it."""
+    import pypdfium2.raw as c
+
     fill, stroke = ctypes.c_int(), ctypes.c_int()
     return bool(c.FPDFPath_GetDrawMode(raw, ctypes.byref(fill), ctypes.byref(stroke)) and fill.value)
+
+
+def fill_color(raw: FPDF_PAGEOBJECT) -> _css.Color | None:
+    """Return the colour that an object is filled with; None where it is not known."""
+    import pypdfium2.raw as c
+
+    channels = [ctypes.c_uint() for _ in range(4)]
+    if not c.FPDFPageObj_GetFillColor(raw, *map(ctypes.byref, channels)):
+        return None
+    red, green, blue, alpha = (channel.value for channel in channels)
+    return _css.TRANSPARENT if alpha < 13 else (red, green, blue, 255)
 
 
 def _draw(c: Any, page: PdfPage) -> tuple[bytes, int, int]:

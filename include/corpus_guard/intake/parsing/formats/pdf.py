@@ -2,7 +2,7 @@
 
 Hidden: text drawn invisibly (rendering mode 3), transparent, smaller than a point, off the page, in the
 colour of its background, in a layer that is off, or without any trace (`_pdf_ink`); text that the document states in the place of
-other letters; annotations, the values of form fields among them; and, unless the text repeats them, bookmarks, names of
+other letters; what annotations and form fields say and do not draw; and, unless the text repeats them, bookmarks, names of
 attachments and properties. Invisible text over a picture that fills a page without other
 text is a scan's search layer: it counts as text, and is reported. Lines in larger type are headings; the
 targets of links stand behind their words. Words that are broken at a line's end are joined (`_pdf_text`).
@@ -56,6 +56,8 @@ def read(content: bytes) -> ParsedDocument:
     try:
         document = pypdfium2.PdfDocument(content)
         count = len(document)
+        if document.get_formtype() != pypdfium2.raw.FORMTYPE_NONE:
+            document.init_forms()  # draws the fields that their program left to viewers to draw
     except pypdfium2.PdfiumError as error:
         if getattr(error, "err_code", None) == pypdfium2.raw.FPDF_ERR_PASSWORD:
             raise Unreadable("parsing.encrypted", "the PDF asks for a password") from error
@@ -71,7 +73,8 @@ def read(content: bytes) -> ParsedDocument:
         reader = None  # `_recount` reports it
     hidden = HiddenText()
     pages, problems = _read_pages(document, count, _pdf_extras.find_layers_off(reader), hidden, _DrawnText(reader))
-    declared = _pdf_extras.read_declared(reader, hidden)
+    declared, unread = _pdf_extras.read_declared(reader, hidden)
+    problems += unread
     problems += _pdf_extras.find_active_content(reader)
     problems += _compare_counts(reader, pages)
     raw = _render([page.lines for page in pages])
