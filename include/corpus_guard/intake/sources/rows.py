@@ -7,6 +7,8 @@ Rules:
   another document.
 - A row that cannot be read is still a document, of media type ``application/x-broken-row``: parsing turns it
   into a finding that names its line.
+- A key that stands twice in a row is a finding. A file with two columns of the name of the text's or the id's
+  makes the source unavailable.
 - A row's bytes are the canonical JSON of the columns `fields` names: hashing does not depend on the order of
   keys.
 - Listing reads the file once and keeps some 100 bytes a row to see duplicates; fetching seeks.

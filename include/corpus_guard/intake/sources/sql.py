@@ -19,6 +19,7 @@ Rules:
   in case a writer forgets it.
 - The watermark is read again with the text, in one statement, so it always belongs to these bytes.
 - An id names one row. A row without an id, or with the id of another row, is a failure, not a guess.
+- SQLite may hold text that is not UTF-8: it is a finding of its row, and stops no other.
 - Names of tables and columns are quoted by SQLAlchemy and taken as they are spelt, case included. Values are
   bound.
 - The transaction is read-only where the database offers it: PostgreSQL and SQLite. With other databases the
