@@ -434,9 +434,9 @@ _HIDDEN: Final = "a reader does not see it"
 def _published_beside(version: Version) -> str:
     """Return the words of a document's title and place that stand in none of its texts."""
     title = " ".join(version.stamp.declared.get("title", "").split())
-    read = (" ".join(text.split()) for text in (version.text, version.hidden))
     place = " ".join(_WORDS_OF_PLACE.sub(" ", unquote(version.stamp.uri)).split())
-    return place if any(title in text for text in read) else f"{title}\n\n{place}"
+    is_read = not title or any(title in " ".join(text.split()) for text in (version.text, version.hidden))
+    return place if is_read else f"{title}\n\n{place}"
 
 
 def _hidden_hits(rule: InstructionRule, raised_score: float, span: Span, notes: tuple[str, ...]) -> _RuleHits:

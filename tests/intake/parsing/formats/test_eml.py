@@ -95,6 +95,28 @@ def test_alternatives_are_counted_wherever_the_shown_one_stands() -> None:
     assert caught.value.code == "parsing.unreadable"
 
 
+MAILBOX = (
+    b"From a@b Mon Nov  3 10:00:00 2025\nSubject: one\n\nThe quay is swept.\n>From here on.\n\n"
+    b"From a@b Mon Nov  3 11:00:00 2025\nSubject: two\nContent-Transfer-Encoding: base64\n\nVGhlIHB1bXAgaXMgaW5zcGVjdGVkLg==\n"
+)
+
+
+def test_each_mail_of_a_mailbox_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(eml, "MAX_PARTS", 1)  # of one mail
+    parsed = eml.read(MAILBOX)
+    assert parsed.text == "# one\n\nThe quay is swept.\n>From here on.\n\n# two\n\nThe pump is inspected."
+    assert parsed.declared["title"] == "one"
+
+
+def test_a_mailbox_and_the_files_of_a_maildir_are_known(sandbox: ParsingSandbox) -> None:
+    assert "The pump is inspected." in sandbox.parse(MAILBOX, "", "quay.mbox").text
+    parsed = sandbox.parse(b"Received: from x\n by y\n" + mail().as_bytes(), "", "cur/1762164000.M1P1.host:2,S")
+    assert (parsed.media_type, parsed.problems) == ("message/rfc822", ())
+    headers = b"Format: 1\nFrom: the office\nVersion: 2\n\nno mail"
+    assert sandbox.parse(headers, "", "control").media_type == "text/plain"
+    assert sandbox.parse(mail().as_bytes(), "", "mail.txt").media_type == "text/plain"
+
+
 def codes(parsed: ParsedDocument) -> list[str]:
     return [problem.code for problem in parsed.problems]
 

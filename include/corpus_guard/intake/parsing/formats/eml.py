@@ -1,8 +1,8 @@
-"""E-mail (RFC 5322, MIME): subject, sender, recipients and date, then the body that a mail program shows.
+"""E-mail (RFC 5322, MIME), one mail or a mailbox of several (RFC 4155).
 
-Of alternatives the HTML is shown where there is one; the others are hidden, as far as the shown one does not repeat them, and so are
-texts that belong to another part. Forwarded mails that are attached are read as parts of the mail. Names of attached files are
-hidden; the files are not opened.
+Read are subject, sender, recipients and date, then the body that a mail program shows. Of alternatives the HTML is shown where there
+is one; the others are hidden, as far as the shown one does not repeat them, and so are texts that belong to another part. Forwarded
+mails that are attached are read as parts of the mail. Names of attached files are hidden; the files are not opened.
 
 Mail programs do not agree on a mail that breaks the rules: a header that stands twice, parts without their boundary, base64 that
 goes on after its end. What is read of it is as a rule what most of them show; that others may show more is a finding.
@@ -20,6 +20,7 @@ from contextlib import suppress
 from email.errors import CloseBoundaryNotFoundDefect, HeaderParseError
 from email.header import decode_header, make_header
 from email.message import Message
+from itertools import pairwise
 
 from corpus_guard.domain import Finding, Severity
 from corpus_guard.errors import Unreadable
@@ -38,22 +39,32 @@ _PICTURES = frozenset({"image", "audio", "video"})
 _SIGNATURES = frozenset({"application/pgp-signature", "application/pkcs7-signature", "application/x-pkcs7-signature"})
 _ENCRYPTED = frozenset({"multipart/encrypted", "application/pkcs7-mime", "application/x-pkcs7-mime"})
 _HTML = "text/html"
+_ENVELOPE = re.compile(rb"(?P<before>\A|\n\r?\n)From [^\r\n]{3,200} \d{4}(?: [+-]\d{4})?\r?\n")
 _IN_PARTS = re.compile("Multipart|Boundary")
 _SOFT_BREAK = re.compile(r"(?<=[^\n]) (?<!\n-- )\n(?!\n|>|-- ?(?:\n|\Z))")
 
 
 def read(content: bytes) -> ParsedDocument:
     """Read the mail as a mail program shows it."""
-    mail = email.message_from_bytes(content.removeprefix(codecs.BOM_UTF8).lstrip(b"\r\n"))
-    if not mail.keys():
+    mails = [email.message_from_bytes(each) for each in _split_mailbox(content)]
+    if not mails[0].keys():
         return plain.read(content)
     reader = _MailReader()
-    reader.read(mail)
+    for mail in mails:
+        reader.parts = 0
+        reader.read(mail)
     text = "\n\n".join(filter(str.strip, reader.texts))
     hidden_text, findings = reader.hidden.summarize(text)
-    declared = {name: reader.header(mail, header) for header, name in _DECLARED.items()}
+    declared = {name: reader.header(mails[0], header) for header, name in _DECLARED.items()}
     problems = (*dict.fromkeys(reader.problems), *findings)
     return ParsedDocument(text, hidden_text, clean_declared(declared), problems)
+
+
+def _split_mailbox(content: bytes) -> list[bytes]:
+    """Return the mails of a mailbox, or the one mail."""
+    content = content.removeprefix(codecs.BOM_UTF8).lstrip(b"\r\n")
+    starts = [match.end("before") for match in _ENVELOPE.finditer(content)] if content.startswith(b"From ") else []
+    return [content[start:end] for start, end in pairwise([0, *starts[1:], len(content)])]
 
 
 class _MailReader:
@@ -63,7 +74,7 @@ class _MailReader:
         self.texts: list[str] = []
         self.hidden = HiddenText()
         self.problems: list[Finding] = []
-        self._parts = 0
+        self.parts = 0  # read of the mail
 
     def read(self, mail: Message, depth: int = 0) -> None:
         """Read one mail."""
@@ -116,8 +127,8 @@ class _MailReader:
         self._note_defects(part)
 
     def _count_part(self, part: Message, depth: int = 0) -> None:
-        self._parts += 1
-        if depth > _MAX_DEPTH or self._parts > MAX_PARTS:
+        self.parts += 1
+        if depth > _MAX_DEPTH or self.parts > MAX_PARTS:
             message = f"the mail has more than {MAX_PARTS:,} parts, or parts deeper than {_MAX_DEPTH}"
             raise Unreadable("parsing.unreadable", message)
         for name in _SINGLE_HEADERS:
