@@ -11,6 +11,7 @@ import pytest
 
 from corpus_guard.domain import TrustLevel
 from corpus_guard.errors import SourceUnavailable
+from corpus_guard.intake.parsing import ParsingSandbox
 from corpus_guard.intake.sources import Fetched, FetchFailed, Source, open_source
 from corpus_guard.intake.sources.rows import RowsConfig
 
@@ -229,3 +230,63 @@ def test_a_file_that_cannot_be_a_source_is_unavailable(
     with pytest.raises(SourceUnavailable, match=words) as caught:
         [*rows(tmp_path / name).list()]
     assert name in str(caught.value)
+
+
+@pytest.mark.parametrize("twice", ['"body"', '"bo\\u0064y"'])
+def test_a_key_that_stands_twice_is_a_finding(tmp_path: Path, twice: str) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text(f'{{"id": "a", "body": "seen", {twice}: "read"}}\n{{"id": "b", "body": "fine"}}\n')
+    assert [codes(one) for one in everything(rows(path))] == [["parsing.row_shape"], []]
+
+
+@pytest.mark.parametrize("header", ["id,body,body", "id,body, body ", "id,id,body"])
+def test_a_csv_file_with_two_columns_of_one_name_is_refused(tmp_path: Path, header: str) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text(f"{header}\n1,2,3\n")
+    with pytest.raises(SourceUnavailable, match="more than one column"):
+        [*rows(path).list()]
+
+
+def test_a_parquet_file_with_two_columns_of_one_name_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "rows.parquet"
+    cells = [pa.array(["x"])] * 3
+    pq.write_table(pa.Table.from_arrays(cells, names=["id", "body", "body"]), path, store_schema=False)
+    with pytest.raises(SourceUnavailable, match="more than one column"):
+        [*rows(path, fields={"id": "id", "text": "body"}).list()]
+
+
+def test_long_integers_are_ids_of_their_own_and_no_number_is_no_text(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text(
+        '{"id": 18446744073709551617, "body": "a"}\n{"id": 18446744073709551618, "body": "b"}\n'
+        '{"id": NaN, "body": NaN}\n{"id": 1e400, "body": "d", "n": Infinity}\n'
+    )
+    found = everything(rows(path))
+    names = ["18446744073709551617", "18446744073709551618", "row-3", "row-4"]
+    assert [one.item.uri for one in found] == [f"rows.jsonl#{name}" for name in names]
+    assert [codes(one) for one in found] == [[], [], ["parsing.no_text"], []]
+
+
+def test_one_cell_that_python_cannot_hold_leaves_the_other_rows_of_parquet_alone(tmp_path: Path) -> None:
+    texts = pa.array([b"good", b"\xff\xfe bad", b"fine"], pa.binary())
+    days = pa.array([1, 2, 10**8], pa.int32()).cast(pa.date32())
+    not_utf8 = pa.Array.from_buffers(pa.string(), 3, texts.buffers())
+    path = tmp_path / "rows.parquet"
+    pq.write_table(pa.table({"id": not_utf8, "body": not_utf8, "subject": ["x"] * 3, "when": days}), path)
+    found = everything(rows(path))
+    assert [one.item.uri.partition("#")[2] for one in found] == ["good", "row-2", "fine"]
+    assert [codes(one) for one in found] == [[], ["parsing.row_shape", "parsing.no_text"], ["parsing.row_shape"]]
+    pq.write_table(pa.table({"id": ["a"], "body": texts[1:2]}), path)
+    (one,) = everything(rows(path, fields={"id": "id", "text": "body"}))
+    assert codes(one) == ["parsing.encoding"]
+
+
+def test_a_broken_row_names_all_its_lines(tmp_path: Path, sandbox: ParsingSandbox) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text('id,body\n1,"open\n2,swallowed\n3,"closed"\n4,fine\n')
+    broken, fine = everything(rows(path))
+    assert isinstance(broken, Fetched)
+    assert isinstance(fine, Fetched)
+    (problem,) = sandbox.parse(broken.content, broken.media_type, broken.item.uri).problems
+    assert "lines 2 to 4 of the file" in problem.message
+    assert fine.item.uri == "rows.csv#4"

@@ -186,3 +186,27 @@ def test_other_databases_need_somebody_who_saw_to_it() -> None:
     made = SqlSource(config, SourceContext(connections=lambda name: Connection(name, "mysql", "h")))
     with pytest.raises(SettingsError, match="unsafe_may_write"):
         [*made.list()]
+
+
+def test_a_text_that_is_not_utf8_leaves_the_other_rows_alone(tmp_path: Any) -> None:
+    url = f"sqlite:///{tmp_path / 'kb.sqlite'}"
+    run(
+        url,
+        "CREATE TABLE t (id, body)",
+        "INSERT INTO t VALUES ('a', 'fine'), ('b', CAST(x'80ff41' AS TEXT)), ('c', x'80ff41'), (CAST(x'80ff' AS TEXT), 'x')",
+        "INSERT INTO t VALUES ('d' || char(0), 'x')",
+    )
+    tables = source(url, table="t", fields={"id": "id", "text": "body"}, watermark=None)
+    found = [*tables.fetch([*tables.list()])]
+    assert [one.item.uri for one in found] == ["t#a", "t#b", "t#c", "t#row-4", "t#row-5"]
+    problems = [[each.code for each in one.problems] if isinstance(one, Fetched) else one.code for one in found]
+    assert problems == [[], ["parsing.surrogates"], ["parsing.encoding"], "intake.no_id", "intake.no_id"]
+
+
+def test_a_date_that_python_cannot_hold_makes_the_table_unavailable(url: str) -> None:
+    run(url, """INSERT INTO "Article; x" VALUES (4, 'text 4', 'title 4', '20000-01-01 00:00:00', 'ann', 1)""")
+    if url.startswith("sqlite"):
+        assert len([*source(url).list()]) == 4  # SQLite has no dates
+        return
+    with pytest.raises(SourceUnavailable, match="cannot be read"):
+        [*source(url).list()]

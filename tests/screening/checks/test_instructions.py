@@ -8,6 +8,7 @@ import re
 import string
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -369,6 +370,32 @@ def test_an_encoded_hit_scores_higher_and_says_how() -> None:
     assert encoded.score > plain.score
     assert "rot13" in encoded.message
     assert "ATLAS:AML.T0068" in encoded.tags
+
+
+@pytest.mark.parametrize(
+    ("title", "uri"),
+    [
+        pytest.param(f"Kettles. {PHRASE}", "kettles.md", id="title"),
+        pytest.param("", f"tickets.jsonl#{PHRASE}", id="id of a row"),
+        pytest.param("", f"https://docs.example/{PHRASE.lower().replace(' ', '-')}.html", id="address"),
+        pytest.param("", f"guides/{PHRASE.replace(' ', '%20')}.md", id="escaped path"),
+    ],
+)
+def test_the_title_and_the_place_are_read_too(title: str, uri: str) -> None:
+    plain = version("The kettle is descaled once a month.")
+    stamped = replace(plain, stamp=replace(plain.stamp, uri=uri, declared={"title": title}))
+    found = {finding.code: finding for _, finding in CHECK.run([stamped], None)}
+    assert found["instructions.override"].span is None
+    assert found["instructions.override"].message.startswith("In the title or the place: ")
+
+
+@pytest.mark.parametrize("title", [PHRASE, f"{PHRASE}!"])
+def test_a_finding_of_the_text_is_not_repeated_for_the_title(title: str) -> None:
+    plain = version(f"# {PHRASE}\n\nThe kettle is descaled once a month.")
+    stamped = replace(plain, stamp=replace(plain.stamp, declared={"title": title}))
+    codes = [finding.code for _, finding in CHECK.run([stamped], None)]
+    assert "instructions.override" in codes
+    assert len(set(codes)) == len(codes)
 
 
 def test_a_hidden_hit_is_worse_and_has_no_span() -> None:

@@ -48,6 +48,7 @@ _BY_SUFFIX = {
     ".xltx": XLSX,
     ".epub": EPUB,
     ".eml": EMAIL,
+    ".mbox": EMAIL,
 }
 _WITHOUT_TEXT = frozenset({
     ".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".ico", ".tif", ".tiff", ".avif", ".heic",
@@ -71,6 +72,10 @@ _HTML_START = re.compile(
     rb"(?:\s|<\?xml[^>]{0,200}\?>|<!--(?:[^-]|-(?!->)){0,500}-->){0,9}<(?:!doctype\s+html|html|head|body)[\s>]",
     re.IGNORECASE,
 )
+# The files of a Maildir have no extension. Other programs write headers of this form too, but not these.
+_MAIL_HEADERS = re.compile(rb"(?:From [^\r\n]{3,200}\r?\n)?(?:[!-9;-~]{2,60}:[^\n]*\n(?:[ \t][^\n]*\n)*){3,}\r?\n")
+_MAIL_NAMES = (rb"^From:", rb"^(?:Date|Message-ID):", rb"^(?:To|Cc|Subject|Received|Return-Path|Delivered-To):")
+_MAX_HEADER_BYTES = 65_536
 _CONTROL = bytes(set(range(32)) - set(b"\t\n\r\f\x1b")) + b"\x7f"
 
 
@@ -111,7 +116,8 @@ def detect_media_type(content: bytes, media_type: str, name: str) -> MediaDecisi
     if actual is None and _is_binary(content):
         actual = BINARY
     if actual is None:  # text of some kind, where the name may choose between kinds of text
-        actual = expected if expected in {TEXT, MARKDOWN, HTML, EMAIL} else TEXT
+        is_named = expected in {TEXT, MARKDOWN, HTML, EMAIL}
+        actual = expected if is_named else EMAIL if _is_mail(content) else TEXT
     problems = (
         *_mismatch_problems(expected, actual),
         *_polyglot_problems(content, actual),
@@ -152,6 +158,14 @@ def _detect_zipped(content: bytes) -> str | None:
         folders = {name.partition("/")[0] for name in names}
         return next((media_type for part, media_type in _MAIN_PARTS.items() if part.partition("/")[0] in folders), None)
     return None
+
+
+def _is_mail(content: bytes) -> bool:
+    """Return whether text of no known name begins as mails do."""
+    headers = _MAIL_HEADERS.match(content[:_MAX_HEADER_BYTES])
+    return headers is not None and all(
+        re.search(name, headers[0], re.IGNORECASE | re.MULTILINE) for name in _MAIL_NAMES
+    )
 
 
 def _is_open_document(content: bytes) -> bool:

@@ -105,7 +105,7 @@ def read_document(content: bytes, media_type: str, name: str, *, max_chars: int)
     if decision.media_type == media.BINARY:
         return ParsedDocument("", problems=decision.problems, media_type=decision.media_type)
     if decision.media_type == media.BROKEN_ROW:
-        raise _broken_row(media_type)
+        raise _broken_row(media_type, content)
     if not content.strip():
         return failed_document("empty", f"the document has {len(content)} bytes and no text", decision.media_type)
     # Imported when first needed: a process that parses rows never loads a PDF library.
@@ -151,10 +151,15 @@ def _read_exactly(stream: IO[bytes], size: int) -> bytes | None:
     return data if len(data) == size else None
 
 
-def _broken_row(media_type: str) -> Unreadable:
+def _broken_row(media_type: str, content: bytes) -> Unreadable:
     line = media_type.partition("line=")[2]
-    where = f"line {int(line)}" if line.isascii() and line.isdigit() and len(line) < 12 else "a line"
-    return Unreadable("parsing.broken_row", f"{where} of the file cannot be read as a row; correct it at the source")
+    if not (line.isascii() and line.isdigit() and len(line) < 12):
+        where = "a line of the file cannot be read as a row"
+    elif more := content.rstrip(b"\r\n").count(b"\n"):  # a quote that never closes swallows the rows after it
+        where = f"lines {int(line)} to {int(line) + more} of the file cannot be read as rows"
+    else:
+        where = f"line {int(line)} of the file cannot be read as a row"
+    return Unreadable("parsing.broken_row", f"{where}; correct it at the source")
 
 
 if __name__ == "__main__":

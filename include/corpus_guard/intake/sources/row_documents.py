@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from corpus_guard.domain import Finding, Severity, canonical_json
@@ -26,9 +27,13 @@ def make_row_document(
         where: the place as findings name it, " (line or row 7)".
     """
     row_problems = [*problems]
-    text = cell_text(values.get(fields.text))
+    cell = values.get(fields.text)
+    text = cell_text(cell)
+    if isinstance(cell, bytes) and text.encode() != cell:
+        message = f"some bytes of {fields.text!r} are not UTF-8; they were replaced by U+FFFD{where}"
+        row_problems.append(make_row_problem("parsing.encoding", Severity.MEDIUM, message))
     if not text.strip():
-        is_group = isinstance(values.get(fields.text), dict | list)
+        is_group = isinstance(cell, dict | list)
         problem = (
             f"{fields.text!r} is a list or an object, expected text" if is_group else f"the row has no {fields.text!r}"
         )
@@ -51,10 +56,12 @@ def make_row_document(
 
 
 def cell_text(value: object) -> str:
-    """Return a cell as text; nested values give none."""
+    """Return a cell as text; nested values and numbers that are none (NaN, which stands for a missing value) give none."""
     if isinstance(value, bytes):
         return value.decode(errors="replace")
-    return "" if value is None or isinstance(value, dict | list) else str(value)
+    if value is None or isinstance(value, dict | list) or (isinstance(value, float) and not math.isfinite(value)):
+        return ""
+    return str(value)
 
 
 def make_row_problem(code: str, severity: Severity, message: str) -> Finding:

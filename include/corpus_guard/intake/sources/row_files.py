@@ -14,11 +14,10 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import IO, TYPE_CHECKING, Any, Protocol
-
-import orjson
+from typing import IO, TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from pyarrow import RecordBatch
     from pyarrow.parquet import ParquetFile
 
 Values = Mapping[str, object]
@@ -46,7 +45,7 @@ class FileRow:
     values: Values | None  # None: broken, or too large to look at
     raw: bytes = b""  # the bytes of a broken row
     size: int | None = None  # bytes, where known
-    misshapen: bool = False  # more cells than columns, or bytes that are not UTF-8: read, but not as written
+    flaw: str = ""  # of a row that is read, but not as it is written, in words
 
 
 class RowReader(Protocol):
@@ -104,20 +103,23 @@ class JsonLines:
 
 
 def _json_row(place: RowPlace, line: bytes) -> FileRow:
-    values = _parse_object(line.removeprefix(_BOM) if place.at == 0 else line)
-    return FileRow(place, values, raw=b"" if values is not None else line, size=place.extent)
+    is_twofold = False
 
+    def build(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        nonlocal is_twofold
+        built = dict(pairs)
+        is_twofold |= len(built) < len(pairs)
+        return built
 
-def _parse_object(line: bytes) -> dict[str, object] | None:
     try:
-        value = orjson.loads(line)
-    except orjson.JSONDecodeError:
-        # orjson refuses lone surrogates (\ud800); Python's parser takes them, and the row is read, with a finding.
-        try:
-            value = json.loads(line)
-        except (ValueError, RecursionError):
-            return None
-    return value if isinstance(value, dict) else None
+        # Not orjson: it takes a key that stands twice in silence, gives long integers as floats, and refuses lone surrogates.
+        values = json.loads(line.removeprefix(_BOM) if place.at == 0 else line, object_pairs_hook=build)
+    except (ValueError, RecursionError):
+        values = None
+    if not isinstance(values, dict):
+        return FileRow(place, None, line, place.extent)
+    flaw = "a key stands twice in the row, and its last value was read" if is_twofold else ""
+    return FileRow(place, values, size=place.extent, flaw=flaw)
 
 
 class SeparatedValues:
@@ -218,21 +220,30 @@ def _decode_line(raw: bytes) -> tuple[str, bool]:
 
 
 def _parse_header(cells: list[str] | None, columns: Sequence[str]) -> list[str]:
-    header = [cell.strip() for cell in cells or ()]
-    if missing := [column for column in columns if column not in header]:
-        raise ValueError(f"has no column {', '.join(map(repr, missing))}; its first line names {len(header)} columns")
+    if cells is None:
+        raise ValueError("has a first line that cannot be read as names of columns")
+    header = [cell.strip() for cell in cells]
+    _require_once(columns, header, f"; its first line names {len(header)} columns")
     return header
+
+
+def _require_once(columns: Sequence[str], present: Sequence[str], detail: str = "") -> None:
+    """Raise ValueError where a column is missing or not the only one of its name."""
+    if missing := [column for column in columns if column not in present]:
+        raise ValueError(f"has no column {', '.join(map(repr, missing))}{detail}")
+    if twofold := [column for column in columns if present.count(column) > 1]:
+        raise ValueError(
+            f"has more than one column {', '.join(map(repr, twofold))}: which of them is meant is not certain"
+        )
 
 
 def _csv_row(place: RowPlace, header: list[str], cells: list[str] | None, is_utf8: bool, raw: bytes = b"") -> FileRow:
     if cells is None:
         return FileRow(place, None, raw, place.extent)
-    return FileRow(
-        place,
-        dict(zip(header, cells, strict=False)),
-        size=place.extent,
-        misshapen=len(cells) != len(header) or not is_utf8,
-    )
+    flaw = "" if is_utf8 else "the row is not UTF-8"
+    if len(cells) != len(header):
+        flaw = f"expected {len(header)} cells in the row, got {len(cells)}"
+    return FileRow(place, dict(zip(header, cells, strict=False)), size=place.extent, flaw=flaw)
 
 
 class Parquet:
@@ -243,9 +254,9 @@ class Parquet:
         file = _open_parquet(stream, columns)
         number = 0
         for group in range(file.num_row_groups):
-            for index, values in enumerate(_read_columns(file, group, columns[1:])):
+            for index, (values, flaw) in enumerate(_read_columns(file, group, columns[1:])):
                 number += 1
-                yield FileRow(RowPlace(group, index, number), values)
+                yield FileRow(RowPlace(group, index, number), values, flaw=flaw)
 
     def read(
         self, stream: IO[bytes], places: Sequence[RowPlace], columns: Sequence[str], limit: int
@@ -254,23 +265,43 @@ class Parquet:
         file = _open_parquet(stream, ())
         present = [column for column in columns if column in file.schema_arrow.names]
         group, position, batches = -1, 0, iter(())  # the open row group, and the index its next batch starts at
-        batch: list[dict[str, object]] = []
+        batch: Sequence[tuple[Values, str]] = ()
         for place in places:
             if place.at != group or place.extent < position - len(batch):
-                group, position, batch = place.at, 0, []
+                group, position, batch = place.at, 0, ()
                 batches = file.iter_batches(batch_size=_READ_ROWS, row_groups=[group], columns=present)
             while place.extent >= position:
-                batch = next(batches).to_pylist()
+                batch = _to_rows(next(batches))
                 position += len(batch)
-            yield FileRow(place, batch[place.extent - (position - len(batch))])
+            values, flaw = batch[place.extent - (position - len(batch))]
+            yield FileRow(place, values, flaw=flaw)
 
 
-def _read_columns(file: ParquetFile, group: int, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
+def _read_columns(file: ParquetFile, group: int, columns: Sequence[str]) -> Iterator[tuple[Values, str]]:
     if not columns:
-        yield from ({} for _ in range(file.metadata.row_group(group).num_rows))
+        yield from (({}, "") for _ in range(file.metadata.row_group(group).num_rows))
         return
     for batch in file.iter_batches(batch_size=_SCAN_ROWS, row_groups=[group], columns=list(columns)):
-        yield from batch.to_pylist()
+        yield from _to_rows(batch)
+
+
+def _to_rows(batch: RecordBatch) -> Sequence[tuple[Values, str]]:
+    """Return the rows of a batch, each with its flaw; a cell that Python cannot hold is empty."""
+    try:
+        return [(values, "") for values in batch.to_pylist()]
+    except (ValueError, OverflowError):  # text that is not UTF-8, a date beyond the year 9999: of one row, not of all
+        return [_read_cells(batch, index) for index in range(batch.num_rows)]
+
+
+def _read_cells(batch: RecordBatch, index: int) -> tuple[Values, str]:
+    values: dict[str, object] = {}
+    flaw = ""
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        try:
+            values[name] = column[index].as_py()
+        except (ValueError, OverflowError) as error:
+            flaw = f"a cell of the row cannot be read ({type(error).__name__}), and counts as empty"
+    return values, flaw
 
 
 def _open_parquet(stream: IO[bytes], columns: Sequence[str]) -> ParquetFile:
@@ -281,8 +312,7 @@ def _open_parquet(stream: IO[bytes], columns: Sequence[str]) -> ParquetFile:
         file = pq.ParquetFile(stream)
     except (pa.ArrowException, OSError) as error:
         raise ValueError(f"is not a Parquet file that can be read ({type(error).__name__})") from error
-    if missing := [column for column in columns if column not in file.schema_arrow.names]:
-        raise ValueError(f"has no column {', '.join(map(repr, missing))}")
+    _require_once(columns, file.schema_arrow.names)
     return file
 
 

@@ -7,6 +7,8 @@ Rules:
   another document.
 - A row that cannot be read is still a document, of media type ``application/x-broken-row``: parsing turns it
   into a finding that names its line.
+- A key that stands twice in a row is a finding. A file with two columns of the name of the text's or the id's
+  makes the source unavailable.
 - A row's bytes are the canonical JSON of the columns `fields` names: hashing does not depend on the order of
   keys.
 - Listing reads the file once and keeps some 100 bytes a row to see duplicates; fetching seeks.
@@ -174,9 +176,8 @@ class RowSource(ConfiguredSource[RowsConfig]):
             problems.append(_make_problem("provenance.duplicate_id", message, row))
         if row.values is None:
             return Fetched(item, row.raw, f"{BROKEN_ROW}; line={row.place.line}", problems=tuple(problems))
-        if row.misshapen:
-            message = "the row is not UTF-8, or its cells do not match the columns"
-            problems.append(_make_problem("parsing.row_shape", message, row))
+        if row.flaw:
+            problems.append(_make_problem("parsing.row_shape", row.flaw, row))
         where = f" (line or row {row.place.line})"
         return make_row_document(item, row.values, self._fields, limit, where, problems)
 

@@ -125,6 +125,7 @@ class SkipReason(StrEnum):
     SUBMODULE = "submodules"
     LEFT_OUT = "left out by include and exclude"
     NO_TEXT = "pictures, sounds, videos and fonts, by their names"
+    NO_LINK = "entries of a feed that link to no page"
 
 
 _ONE_SKIPPED: Final[Mapping[str, str]] = {
@@ -135,6 +136,7 @@ _ONE_SKIPPED: Final[Mapping[str, str]] = {
     SkipReason.NOT_A_FILE: "pipe, socket or device",
     SkipReason.SUBMODULE: "submodule",
     SkipReason.NO_TEXT: "picture, sound, video or font, by its name",
+    SkipReason.NO_LINK: "entry of a feed that links to no page",
 }
 
 

@@ -19,6 +19,7 @@ Rules:
   in case a writer forgets it.
 - The watermark is read again with the text, in one statement, so it always belongs to these bytes.
 - An id names one row. A row without an id, or with the id of another row, is a failure, not a guess.
+- SQLite may hold text that is not UTF-8: it is a finding of its row, and stops no other.
 - Names of tables and columns are quoted by SQLAlchemy and taken as they are spelt, case included. Values are
   bound.
 - The transaction is read-only where the database offers it: PostgreSQL and SQLite. With other databases the
@@ -31,6 +32,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -46,6 +48,7 @@ from pydantic import Field, field_validator, model_validator
 from corpus_guard.batches.tables import in_batches
 from corpus_guard.domain import canonical_json, digest
 from corpus_guard.errors import SettingsError, SourceUnavailable
+from corpus_guard.intake.parsing.document import replace_unstorable
 from corpus_guard.intake.sources.config import ConnectionName, RowFields, SourceConfig
 from corpus_guard.intake.sources.row_documents import make_row_document
 from corpus_guard.intake.sources.source import (
@@ -285,10 +288,11 @@ class SqlSource(ConfiguredSource[SqlConfig]):
                 with engine.connect() as connection, connection.begin():
                     if backend == "sqlite":
                         connection.exec_driver_sql("PRAGMA query_only=ON")
+                        _take_any_bytes(connection)
                     yield connection
             finally:
                 engine.dispose()
-        except (sa.exc.SQLAlchemyError, OSError) as error:
+        except (sa.exc.SQLAlchemyError, OSError, ValueError, OverflowError) as error:  # a date that Python cannot hold
             # The driver's message quotes the statement and may quote values.
             kind = type(getattr(error, "orig", None) or error).__name__
             raise SourceUnavailable(
@@ -335,6 +339,13 @@ def _engine_options(backend: str) -> dict[str, Any]:
     return {"connect_args": {"timeout": 60}} if backend == "sqlite" else {}
 
 
+def _take_any_bytes(connection: sa.Connection) -> None:
+    """Let SQLite give texts that are not UTF-8, which nothing keeps a writer from storing; else one stops all others."""
+    driver = connection.connection.driver_connection
+    assert isinstance(driver, sqlite3.Connection)  # noqa: S101 - as its backend says
+    driver.text_factory = lambda raw: raw.decode("utf-8", "surrogateescape")
+
+
 def _byte_length(connection: sa.Connection, text: Column) -> Column:
     if connection.dialect.name == "sqlite":
         return sa.func.length(sa.cast(text, sa.LargeBinary))
@@ -352,7 +363,8 @@ def _to_tagged(value: object) -> int | str | list[str] | None:
         case bool() | None:
             return None
         case int() | str():
-            return value if len(str(value)) <= 1_000 and str(value).strip() else None
+            text = str(value)
+            return value if len(text) <= 1_000 and text.strip() and text == replace_unstorable(text) else None
         case UUID():
             return ["uuid", str(value)]
         case Decimal():

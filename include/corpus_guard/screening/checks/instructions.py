@@ -10,6 +10,7 @@ Rules, in `rules/instructions.yaml`:
   ``.encoded``.
 - Text that a reader does not see is read by the same rules: code suffix ``.hidden``, one severity higher, no
   span.
+- A document's title and its place are published with its text, and read by the same rules: no span.
 - Text *about* attacks is not an attack: a hit in quotation marks or code loses a step of severity, one near
   words such as "prompt injection" or "for example" another (see `_excuses`). It never falls below low.
   Encoded and hidden hits lose nothing, and what the classifier alone finds only in code that holds other code.
@@ -33,6 +34,7 @@ from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
 from typing import Final, TypeAlias
+from urllib.parse import unquote
 
 from pydantic import Field
 
@@ -66,6 +68,7 @@ READ_AT_ONCE: Final = 128
 """Sentences of one text that are read at a time. No more are read once `MAX_HITS` of them count."""
 MAX_VIEW_DEPTH: Final = 4
 """Encodings inside encodings that are unpacked."""
+_WORDS_OF_PLACE: Final = re.compile(r"[/\\#?&=+_.:~-]+")
 _HEADLINES: Final = {"foreign_question": stands_in_series, "foreign_task": stands_between_links}
 """Rules that headlines and questions of interviews hit, with what tells where these stand."""
 
@@ -149,7 +152,7 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
 
     name = "instructions"
     params_class = InstructionsParams
-    code_version = ("20",)
+    code_version = ("21",)
 
     def __init__(
         self,
@@ -211,18 +214,23 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
         return True
 
     def run(self, batch: Sequence[Version], survey: Survey | None) -> Hits:
-        """Search the text and the hidden text of each version."""
+        """Search the text, the hidden text, the title and the place of each version."""
         doubtful = [find_doubtful(version.text, self._orders) for version in batch]
         if self._orders:
             # Sentences of all texts together take half the time of those of one text after the other.
             first = (islice(each.sentences.values(), READ_AT_ONCE) for each in doubtful)
             self._orders.probabilities(list(chain.from_iterable(first)))
         for position, (version, each) in enumerate(zip(batch, doubtful, strict=True)):
-            for finding in self._read(version.text, each):
-                yield position, finding
+            in_text = list(self._read(version.text, each))
+            yield from ((position, finding) for finding in in_text)
             if version.hidden:
                 for finding in self.read(version.hidden, hidden=True):
                     yield position, replace(finding, span=None)  # a place of the hidden text is none in the text
+            codes = {finding.code for finding in in_text}
+            for finding in self.read(_published_beside(version)):
+                if finding.code not in codes:
+                    message = f"In the title or the place: {finding.message}"
+                    yield position, replace(finding, span=None, message=message)
 
     def read(self, text: str, *, hidden: bool = False) -> Iterator[Finding]:
         """Return the findings of one text, with their places in it.
@@ -421,6 +429,14 @@ def _is_disguised(text: str, span: Span) -> bool:
 
 
 _HIDDEN: Final = "a reader does not see it"
+
+
+def _published_beside(version: Version) -> str:
+    """Return the words of a document's title and place that stand in none of its texts."""
+    title = " ".join(version.stamp.declared.get("title", "").split())
+    place = " ".join(_WORDS_OF_PLACE.sub(" ", unquote(version.stamp.uri)).split())
+    is_read = not title or any(title in " ".join(text.split()) for text in (version.text, version.hidden))
+    return place if is_read else f"{title}\n\n{place}"
 
 
 def _hidden_hits(rule: InstructionRule, raised_score: float, span: Span, notes: tuple[str, ...]) -> _RuleHits:

@@ -25,7 +25,7 @@ def csv_records(stream: IO[bytes], delimiter: str) -> Iterator[Record]:
         ValueError: there is no such line.
     """
     for row in SeparatedValues(delimiter).scan(stream, (), MAX_RECORD_BYTES):
-        if row.values is None or row.misshapen:
+        if row.values is None or row.flaw:
             code = "report.broken_csv" if row.values is None else "report.row_shape"
             yield Record(row.place.line, None, _read_raw(stream, row), code, _CODES[code])
         else:

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import base64
 from email.message import EmailMessage
 
 import pytest
 
 from corpus_guard.errors import HostileInput
-from corpus_guard.intake.parsing import ParsingSandbox
+from corpus_guard.intake.parsing import ParsedDocument, ParsingSandbox
 from corpus_guard.intake.parsing.formats import eml
 
 
@@ -82,6 +83,128 @@ def test_parts_within_parts_are_counted() -> None:
     with pytest.raises(HostileInput) as caught:
         eml.read(b"Subject: x\n" + nested)
     assert caught.value.code == "parsing.unreadable"
+
+
+def test_alternatives_are_counted_wherever_the_shown_one_stands() -> None:
+    made = mail("The quay is swept.")
+    made.make_alternative()
+    for part in ["<p>The quay is swept.</p>", *["more words"] * eml.MAX_PARTS]:
+        made.add_alternative(part, subtype="html" if part.startswith("<") else "plain")
+    with pytest.raises(HostileInput) as caught:
+        eml.read(made.as_bytes())
+    assert caught.value.code == "parsing.unreadable"
+
+
+MAILBOX = (
+    b"From a@b Mon Nov  3 10:00:00 2025\nSubject: one\n\nThe quay is swept.\n>From here on.\n\n"
+    b"From a@b Mon Nov  3 11:00:00 2025\nSubject: two\nContent-Transfer-Encoding: base64\n\nVGhlIHB1bXAgaXMgaW5zcGVjdGVkLg==\n"
+)
+
+
+def test_each_mail_of_a_mailbox_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(eml, "MAX_PARTS", 1)  # of one mail
+    parsed = eml.read(MAILBOX)
+    assert parsed.text == "# one\n\nThe quay is swept.\n>From here on.\n\n# two\n\nThe pump is inspected."
+    assert parsed.declared["title"] == "one"
+
+
+def test_a_mailbox_and_the_files_of_a_maildir_are_known(sandbox: ParsingSandbox) -> None:
+    assert "The pump is inspected." in sandbox.parse(MAILBOX, "", "quay.mbox").text
+    parsed = sandbox.parse(b"Received: from x\n by y\n" + mail().as_bytes(), "", "cur/1762164000.M1P1.host:2,S")
+    assert (parsed.media_type, parsed.problems) == ("message/rfc822", ())
+    headers = b"Format: 1\nFrom: the office\nVersion: 2\n\nno mail"
+    assert sandbox.parse(headers, "", "control").media_type == "text/plain"
+    assert sandbox.parse(mail().as_bytes(), "", "mail.txt").media_type == "text/plain"
+
+
+def codes(parsed: ParsedDocument) -> list[str]:
+    return [problem.code for problem in parsed.problems]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(b"Subject: seen\nSubject: unseen\n\nbody", id="two subjects"),
+        pytest.param(b"Subject: x\nContent-Type: text/plain\nContent-Type: text/html\n\nbody", id="two types"),
+        pytest.param(
+            b"Subject: x\nContent-Transfer-Encoding: base64\n\nc2VlbiA=\ndW5zZWVu\n", id="base64 after its end"
+        ),
+        pytest.param(
+            b"Subject: x\nContent-Transfer-Encoding: base64\n\nc2VlbiA=\n\n-- \nThe list's own words.\n",
+            id="text after base64",
+        ),
+    ],
+)
+def test_a_mail_that_programs_read_differently_is_a_finding(content: bytes) -> None:
+    assert "parsing.ambiguous" in codes(eml.read(content))
+
+
+def test_the_other_subject_is_screened() -> None:
+    assert eml.read(b"Subject: seen\nSubject: unseen words\n\nbody").hidden == "unseen words"
+
+
+@pytest.mark.parametrize("kind", [b"multipart/mixed", b'multipart/mixed; boundary="other"'])
+def test_parts_without_their_boundary_are_read_as_text(kind: bytes) -> None:
+    parsed = eml.read(
+        b"Subject: x\nContent-Type: " + kind + b"\n\n--b\nContent-Type: text/plain\n\nThe quay is swept.\n--b--\n"
+    )
+    assert "The quay is swept." in parsed.text
+    assert codes(parsed) == ["parsing.ambiguous"]
+
+
+@pytest.mark.parametrize("kind", [b"application/json", b"application/octet-stream", b"message/delivery-status"])
+def test_parts_that_are_not_read_are_noted_without_a_name_too(kind: bytes) -> None:
+    parts = b"--b\n\nseen\n--b\nContent-Type: " + kind + b"\n\nWords: unread\n--b--\n"
+    parsed = eml.read(b'Subject: x\nContent-Type: multipart/mixed; boundary="b"\n\n' + parts)
+    assert parsed.text == "# x\n\nseen"
+    assert codes(parsed) == ["parsing.embedded"]
+
+
+def test_an_attached_page_is_not_shown_in_place_of_the_text() -> None:
+    made = mail("The quay is swept.")
+    made.make_alternative()
+    made.add_attachment("<p>another page</p>", subtype="html", filename="page.html")
+    made.replace_header("Content-Type", 'multipart/alternative; boundary="b"')
+    assert "The quay is swept." in eml.read(made.as_bytes()).text
+
+
+def test_what_a_hidden_alternative_hides_is_screened() -> None:
+    made = mail()
+    made.set_content("<p>seen</p><p hidden>evil words</p>", subtype="html")
+    made.add_alternative("<p>seen</p>", subtype="html")
+    assert "evil words" in eml.read(made.as_bytes()).hidden
+
+
+def test_a_forwarded_mail_in_base64_is_read() -> None:
+    inner = base64.b64encode(b"Subject: inner\n\nThe forwarded words.")
+    part = b"--b\nContent-Type: message/rfc822\nContent-Transfer-Encoding: base64\n\n" + inner + b"\n--b--\n"
+    parsed = eml.read(b'Subject: x\nContent-Type: multipart/mixed; boundary="b"\n\n' + part)
+    assert parsed.text == "# x\n\n# inner\n\nThe forwarded words."
+
+
+@pytest.mark.parametrize("before", [b"\xef\xbb\xbf", b"\r\n\n"])
+def test_what_stands_before_the_headers_does_not_end_them(before: bytes) -> None:
+    parsed = eml.read(before + b"Subject: x\nContent-Transfer-Encoding: base64\n\nVGhlIHF1YXkgaXMgc3dlcHQu")
+    assert parsed.text == "# x\n\nThe quay is swept."
+
+
+def test_headers_in_bytes_of_utf8_are_read() -> None:
+    assert eml.read("Subject: Straße am Kai\n\nx".encode()).text.startswith("# Straße am Kai")
+    parsed = eml.read(b"Subject: Stra\xdfe\n\nx")
+    assert parsed.text.startswith("# Stra\ufffde")
+    assert codes(parsed) == ["parsing.encoding"]
+
+
+def test_soft_breaks_within_words_leave_no_space() -> None:
+    parsed = eml.read(b"Subject: x\nContent-Type: text/plain; format=flowed; delsp=yes\n\nThe qu \nay is swept.\n")
+    assert parsed.text == "# x\n\nThe quay is swept."
+
+
+@pytest.mark.parametrize("name", [b"unicode_escape", b"raw-unicode-escape", b"punycode", b"idna"])
+def test_codecs_that_no_mail_program_has_are_no_encodings(name: bytes) -> None:
+    assert (
+        "\\u0069gnore" in eml.read(b"Subject: x\nContent-Type: text/plain; charset=" + name + b"\n\n\\u0069gnore").text
+    )
 
 
 @pytest.mark.parametrize(

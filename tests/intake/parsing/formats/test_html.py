@@ -130,6 +130,99 @@ def test_what_a_browser_shows_is_text(body: str) -> None:
     assert parsed.hidden == ""
 
 
+HIDING_STYLES = (
+    "position:absolute;left:calc(-1 * 9999px)",
+    "position:absolute;left:calc(50% - 9999px)",
+    "position:absolute;left:calc((1px + 1px) * -5000)",
+    "position:absolute;left:min(-9999px, 0px)",
+    "--x:9999px;position:absolute;left:calc(-1 * var(--x))",
+    "text-indent:calc(-9999px + 1px)",
+    "margin-left:calc(-1 * (9000px + 999px))",
+    "font-size:min(0px, 12px)",
+    "font-size:clamp(0px, 0px, 1px)",
+    "font-size:calc(16px / 100)",
+    "font-size:0.01vw",
+    "font-size-adjust:0",
+    "opacity:calc(0.5 - 0.5)",
+    "overflow:hidden;height:calc(10px - 10px)",
+    "overflow:hidden;height:0em",
+    "overflow:hidden;max-height:0vh",
+    "transform:scale(calc(1 - 1))",
+    "transform:translateX(-100vw)",
+    "translate:-110vw 0",
+    "transform:matrix(1,0,0,1,-9999,0)",
+    "rotate:y 90deg",
+    "position:absolute;right:100vw",
+    "position:fixed;inset:100% auto auto 0",
+    "color:color-mix(in srgb, white 100%, black)",
+    "color:color-mix(in oklch, #fff 99%, #eee)",
+    "color:color-mix(in srgb, black 0%, transparent)",
+    "color:rgb(from white r g b)",
+    "color:rgb(from black r g b / 0)",
+    "mask-image:linear-gradient(transparent, transparent)",
+    "-webkit-mask:linear-gradient(#0000 0 0)",
+    "mask:linear-gradient(#000 0 0) no-repeat;mask-size:0 0",
+    "clip-path:circle(10px at -100px -100px)",
+    "clip-path:polygon(0 0, 100% 0, 100% 0)",
+    "clip-path:polygon(-10px 0, -5px 0, -5px 10px)",
+    "clip-path:path('M0 0')",
+)
+SHOWING_STYLES = (
+    "width:calc(100% - 20px)",
+    "overflow:hidden;max-height:calc(100vh - 900px)",
+    "overflow:auto;height:calc(100% - 600px)",
+    "font-size:calc(1rem + 1vw)",
+    "font-size:clamp(1rem, 2vw, 1.5rem);width:min(100%, 60rem)",
+    "position:absolute;left:calc(50% - 960px)",
+    "margin:0 calc(-1 * (100vw - 100%) / 2)",
+    "margin-left:calc(-1 * var(--gutter, 1rem))",
+    "margin-left:calc(1px / 0)",
+    "left:calc(((((((((((((((((((((((((((((((((((1px)))))))))))))))))))))))))))))))))))",
+    "clip-path:polygon(0 0,100% 0,100% 85%,0 100%)",
+    "clip-path:polygon(0 0,100% 100%,100% 0,0 100%)",
+    "clip-path:circle(50%)",
+    "clip-path:circle(50% at 0px 0px)",
+    "mask-image:linear-gradient(to bottom, black 80%, transparent)",
+    "-webkit-mask-image:linear-gradient(90deg, transparent, #000 10%)",
+    "color:color-mix(in srgb, currentColor 80%, white)",
+    "color:color-mix(in srgb, black 60%, white)",
+    "color:color-mix()",
+    "color:rgb(from)",
+    "color:hsl(from white h s calc(l - 90))",
+    "background:color-mix(in oklab, #fff 90%, blue)",
+)
+
+
+@pytest.mark.parametrize("style", HIDING_STYLES)
+def test_a_style_that_is_worked_out_hides(style: str) -> None:
+    parsed = html.read_string(page(f'<p>good</p><p style="{style}">evil</p>'))
+    assert ("evil" in parsed.text, "evil" in parsed.hidden) == (False, True)
+
+
+@pytest.mark.parametrize("style", SHOWING_STYLES)
+def test_a_style_that_is_worked_out_hides_nothing_that_shows(style: str) -> None:
+    assert "evil" in html.read_string(page(f'<p>good</p><p style="{style}">evil</p>')).text
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        "<col><col style=visibility:collapse>",
+        "<style>.x{visibility:collapse}</style><colgroup><col><col class=x></colgroup>",
+        "<colgroup><colgroup span=2 style=visibility:collapse>",
+    ],
+)
+def test_columns_that_a_style_takes_away_are_hidden(columns: str) -> None:
+    parsed = html.read_string(page(f"<table>{columns}<tr><td>good<td>evil<tr><td colspan=2>good<td>better</table>"))
+    assert "evil" in parsed.hidden and "evil" not in parsed.text
+    assert parsed.text.count("good") == 2
+
+
+def test_columns_without_number_take_no_time() -> None:
+    columns = "<col span=1000 style=visibility:collapse>" * 20_000
+    assert "good" not in html.read_string(page(f"<p>x</p><table>{columns}<tr><td>good</table>")).text
+
+
 def test_more_rules_than_are_looked_at_are_told() -> None:
     parsed = html.read_string(page("<p>x</p>", "<style>" + "a{display:none}" * 4_000 + "</style>"))
     assert [(problem.code, problem.severity) for problem in parsed.problems] == [("parsing.styles", Severity.MEDIUM)]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
-from corpus_guard.intake.parsing.formats import pdf
+from corpus_guard.intake.parsing.formats import _pdf_ink, _pdf_page, pdf
 
 UNSEEN, SEEN, PLAIN = "zebra claims are false", "okapi tables are shown", "The quay is swept in autumn."
 COVER = "60 580 500 40 re f\n"
@@ -24,9 +26,10 @@ def stream(dictionary: str, data: str) -> str:
     return f"<< {dictionary} /Length {len(data)} >>\nstream\n{data}\nendstream"
 
 
-def form(text: str, more: str = "", box: str = "0 0 612 792") -> str:
+def form(text: str, more: str = "", box: str = "0 0 612 792", how: str = "") -> str:
     return stream(
-        f"/Type /XObject /Subtype /Form /BBox [{box}] {more} /Resources << /Font << /F 5 0 R >> >>", words(text)
+        f"/Type /XObject /Subtype /Form /BBox [{box}] {more} /Resources << /Font << /F 5 0 R >> >>",
+        f"{how} {words(text)}",
     )
 
 
@@ -55,6 +58,9 @@ def marked(text: str, drawn: str) -> bytes:
     return page(f"/Span << /ActualText ({text}) >> BDC {words(drawn)} EMC")
 
 
+MANY = "".join(f"{10 + number % 100 * 5} {20 + number // 100 * 5} 4.5 4.5 re f\n" for number in range(5_100))
+LARGE = "".join(f"20 {20 + number} 560 60 re f\n" for number in range(250))
+ROUND = "".join(f"{300 + 200 * math.cos(step / 8):.1f} {300 + 200 * math.sin(step / 8):.1f} l\n" for step in range(70))
 LAYER = "<< /Type /OCG /Name (draft) >>"
 HIDDEN = {
     "clipped": page(f"q 0 0 1 1 re W n {words(UNSEEN)} Q"),
@@ -70,7 +76,11 @@ HIDDEN = {
         (LAYER, "<< /Type /OCMD /OCGs [6 0 R] /P /AllOn >>"),
         LAYERS,
     ),
+    "in white in a form": page("/X Do", "/XObject << /X 6 0 R >>", (form(UNSEEN, how="1 g"),)),
     "form without a box": page("/X Do", "/XObject << /X 6 0 R >>", (form(UNSEEN, box="0 0 1 1"),)),
+    "below the smallest of many areas": page(f"{words(UNSEEN)}1 1 1 rg {LARGE}{COVER}"),
+    "in the colour of the last of many areas": page(f"{MANY}0 0 1 rg {COVER}{words(UNSEEN, '0 0 1 rg')}"),
+    "outside a path of many corners": page(f"q 500 300 m {ROUND} W n {words(UNSEEN)} Q"),
     "stated in the place of others": marked(UNSEEN, "another text that is drawn"),
 }
 SHOWN = {
@@ -82,6 +92,9 @@ SHOWN = {
     "below a clipped area": page(f"{words(SEEN)} q 0 0 5 5 re W n 1 0 0 rg {COVER} Q"),
     "in a frame": page(f"{words(SEEN)} 60 580 500 40 re S"),
     "above a picture": page(PICTURE + words(SEEN), "/XObject << /I 6 0 R >>", (IMAGE,)),
+    "in white on a dark area of a form": page(
+        "q 1 0 0 1 0 9 cm /X Do Q", "/XObject << /X 6 0 R >>", (form(SEEN, how="0.1 g 60 580 500 40 re f 1 g"),)
+    ),
     "form": page("/X Do", "/XObject << /X 6 0 R >>", (form(SEEN),)),
     "stated as it is drawn": marked(SEEN, SEEN),
     "stated for a ligature": page(
@@ -102,6 +115,30 @@ def test_letters_that_are_drawn_are_text(place: str) -> None:
     parsed = pdf.read(SHOWN[place])
     assert SEEN in parsed.text
     assert parsed.problems == ()
+
+
+def test_objects_beyond_the_limit_are_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    content = page(f"{words(SEEN)}{words(UNSEEN)}1 1 1 rg {COVER}")
+    monkeypatch.setattr(_pdf_ink, "_MAX_OBJECTS", 2)
+    assert [problem.code for problem in pdf.read(content).problems] == ["parsing.not_read"]
+
+
+def test_forms_that_lie_too_deep_are_a_finding() -> None:
+    depth = 12
+    chain = [
+        stream(
+            f"/Type /XObject /Subtype /Form /BBox [0 0 612 792] /Resources << /XObject << /X {7 + number} 0 R >> >>",
+            "/X Do",
+        )
+        for number in range(depth)
+    ]
+    content = page(f"/X Do {COVER}", "/XObject << /X 6 0 R >>", (*chain, form(UNSEEN)))
+    assert "parsing.not_read" in [problem.code for problem in pdf.read(content).problems]
+
+
+def test_letters_beyond_the_limit_of_a_page_are_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_pdf_page, "MAX_CHARS", 40)
+    assert "parsing.not_read" in [problem.code for problem in pdf.read(page(words(SEEN))).problems]
 
 
 def test_words_below_the_picture_of_their_page_are_the_layer_of_a_scan() -> None:

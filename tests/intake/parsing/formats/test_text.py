@@ -4,6 +4,7 @@ import pytest
 
 from corpus_guard.domain import Severity
 from corpus_guard.intake.parsing import ParsedDocument, ParsingSandbox
+from corpus_guard.intake.parsing.formats import text
 
 
 def parse(sandbox: ParsingSandbox, content: bytes) -> tuple[str, list[str]]:
@@ -45,3 +46,14 @@ def test_nothing_to_read_is_critical(sandbox: ParsingSandbox, content: bytes) ->
     parsed = sandbox.parse(content, "", "a.txt")
     assert [problem.code for problem in parsed.problems] == ["parsing.empty"]
     assert parsed.problems[0].severity is Severity.CRITICAL
+
+
+def test_the_declaration_of_an_xml_file_is_believed_where_it_fits() -> None:
+    words = "za\u017c\u00f3\u0142\u0107 g\u0119\u015bl\u0105 ja\u017a\u0144"
+    xml = f'<?xml version="1.0" encoding="{{}}"?><a>{words}</a>'
+    parsed = text.read(xml.format("iso-8859-2").encode("iso-8859-2"))
+    assert (words in parsed.text, parsed.problems) == (True, ())
+    for name in ("unicode_escape", "no-such", "us-ascii"):
+        assert [problem.code for problem in text.read(xml.format(name).encode("iso-8859-2")).problems] == [
+            "parsing.encoding"
+        ]

@@ -20,6 +20,7 @@ from corpus_guard.domain import TrustLevel
 from corpus_guard.errors import SourceUnavailable
 from corpus_guard.intake.sources import Fetched, FetchFailed, Outcome, SourceContext, Unchanged
 from corpus_guard.intake.sources.web import client as clients
+from corpus_guard.intake.sources.web import sitemaps
 from corpus_guard.intake.sources.web.config import WebConfig
 from corpus_guard.intake.sources.web.source import WebSource
 from intake.sources.web.misbehaving import Site, answer, page, serving
@@ -269,6 +270,14 @@ def test_gzip_and_deflate_are_unpacked(site: Site, tmp_path: Path) -> None:
         assert outcome.content == page("A")
 
 
+def test_all_members_of_a_gzip_stream_are_read(site: Site, tmp_path: Path) -> None:
+    packed = gzip.compress(page("A")[:100]) + gzip.compress(page("A")[100:]) + b"padding"
+    site.routes["/page"] = answer(200, packed, Content_Encoding="gzip")
+    outcome = fetch(source(site, tmp_path))
+    assert isinstance(outcome, Fetched)
+    assert outcome.content == page("A")
+
+
 # --- tries, pace, robots ---------------------------------------------------------------------------------------------
 
 
@@ -306,6 +315,18 @@ def test_two_sources_keep_one_pause_at_a_host(site: Site, tmp_path: Path) -> Non
     for _ in range(2):
         assert isinstance(fetch(source(site, tmp_path, delay=0.2, ignore_robots=True)), Fetched)
     assert time.monotonic() - began >= 0.2
+
+
+def test_robots_txt_with_a_byte_order_mark_is_obeyed(site: Site, tmp_path: Path) -> None:
+    site.routes |= {"/page": page("A"), "/robots.txt": answer(200, b"\xef\xbb\xbfUser-agent: *\nDisallow: /page\n")}
+    assert code(fetch(source(site, tmp_path))) == "intake.robots"
+
+
+def test_a_robots_txt_that_cannot_be_read_is_named(site: Site, tmp_path: Path) -> None:
+    site.routes |= {"/page": page("A"), "/robots.txt": answer(302, Location="http://evil.example/robots.txt")}
+    outcome = fetch(source(site, tmp_path))
+    assert code(outcome) == "intake.outside"
+    assert "the robots.txt of docs.example cannot be read" in outcome.message  # type: ignore[union-attr]
 
 
 def test_robots_txt_is_obeyed_unless_told_otherwise(site: Site, tmp_path: Path) -> None:
@@ -367,6 +388,7 @@ BOMB_XML = b'<!DOCTYPE u [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;&a;&a;">]><urlset>
         (b"<html><head><title>Sign in</title></head></html>", "is another document"),
         (b"\x1f\x8bnot gzip", "cannot be unpacked"),
         (gzip.compress(b"\0" * 60_000_000), "bytes unpacked"),
+        (gzip.compress(b"<urlset>" + b"<a/>" * 2_100_000), "more than 2,000,000 elements"),
         (b"<urlset><url><loc>" + b"x" * 100_000 + b"</loc></url></urlset>", "a URL of more than"),
         (b"<urlset>" + b"<url><loc>http://docs.example/x</loc></url>" * 30 + b"</urlset>", "more than 20 URLs"),
         ("<urlset>".encode("utf-16")[:7], "not XML"),
@@ -398,6 +420,19 @@ def test_a_list_without_a_page_is_no_list(site: Site, tmp_path: Path) -> None:
             [*source(site, tmp_path, **list_).list()]
 
 
+def test_a_text_in_many_pieces_is_read_in_linear_time(site: Site, tmp_path: Path) -> None:
+    started = time.process_time()
+    with pytest.raises(sitemaps.ListError, match="more than"):
+        sitemaps.read_sitemap(b"<urlset><url><loc>" + b"a<b/>" * 100_000 + b"</loc></url></urlset>", 10)
+    assert time.process_time() - started < 5  # 20 times as long where each piece counts all before it
+
+
+def test_long_urls_that_begin_alike_stay_apart(site: Site, tmp_path: Path) -> None:
+    long = [f"http://docs.example/{'a' * 5_000}{number}" for number in (1, 2)]
+    site.routes["/sitemap.xml"] = f"<urlset>{''.join(f'<url><loc>{url}</loc></url>' for url in long)}</urlset>".encode()
+    assert len({item.uri for item in source(site, tmp_path, sitemap=site.url("/sitemap.xml")).list()}) == 2
+
+
 def test_what_a_sitemap_lists_elsewhere_is_named_and_not_asked(site: Site, tmp_path: Path) -> None:
     site.routes["/sitemap.xml"] = (
         b"<urlset><url><loc>http://elsewhere.example/a</loc></url><url><loc>javascript:alert(1)</loc></url></urlset>"
@@ -416,6 +451,44 @@ def test_feeds_give_the_pages_they_link_to(site: Site, tmp_path: Path) -> None:
     for feed, path in ((rss, "/a"), (atom, "/b")):
         site.routes["/feed"] = feed.encode()
         assert [item.uri for item in source(site, tmp_path, feed=site.url("/feed")).list()] == [site.url(path)]
+
+
+@pytest.mark.parametrize(
+    ("feed", "paths"),
+    [
+        pytest.param("<rss><channel><item><guid>@/a</guid></item></channel></rss>", ["/a"], id="permanent id"),
+        pytest.param(
+            "<rss><channel><item><link>@/a</link><guid>@/b</guid></item></channel></rss>", ["/a"], id="link and id"
+        ),
+        pytest.param("<rss><channel><item><link>a?x=1</link></item></channel></rss>", ["/dir/a?x=1"], id="relative"),
+        pytest.param(
+            '<feed><entry xml:base="/other/"><link href="a"/></entry><entry><link href="b"/></entry></feed>',
+            ["/other/a", "/dir/b"],
+            id="xml:base",
+        ),
+        pytest.param('<feed><entry><link rel="ALTERNATE" href="@/a"/></entry></feed>', ["/a"], id="case of rel"),
+        pytest.param(
+            '<feed><entry><link rel="http://www.iana.org/assignments/relation/alternate" href="@/a"/></entry></feed>',
+            ["/a"],
+            id="rel as IRI",
+        ),
+        pytest.param(
+            '<feed xml:base="http://[bad/"><entry><link href="@/a"/></entry></feed>', ["/a"], id="broken base"
+        ),
+    ],
+)
+def test_each_form_of_a_link_is_found(site: Site, tmp_path: Path, feed: str, paths: list[str]) -> None:
+    site.routes["/dir/feed"] = feed.replace("@", site.url("")).encode()
+    listed = source(site, tmp_path, feed=site.url("/dir/feed")).list()
+    assert [item.uri for item in listed] == [site.url(path) for path in paths]
+
+
+def test_entries_without_a_page_are_counted(site: Site, tmp_path: Path) -> None:
+    items = "<item><title>only words</title></item><item><guid isPermaLink='false'>7</guid></item>"
+    site.routes["/feed"] = f"<rss><channel>{items}<item><link>{site.url('/a')}</link></item></channel></rss>".encode()
+    made = source(site, tmp_path, feed=site.url("/feed"))
+    assert [item.uri for item in made.list()] == [site.url("/a")]
+    assert dict(made.skipped) == {"entries of a feed that link to no page": 2}
 
 
 # --- declarations ----------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ A rule that hides text counts unless the element itself takes it back, or a rule
 selector (roughly), by its place. Blocks of at-rules count where they hold on every wide screen. Text wrongly called hidden is
 screened and not published, which is the safe side.
 
-Not computed: calculations, masks, queries of containers, and what lies over a text.
+Not computed: masks of pictures, queries of containers, and what lies over a text.
 """
 
 from __future__ import annotations
@@ -14,11 +14,14 @@ from base64 import b64decode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING
 from urllib.parse import unquote_to_bytes
 
 import tinycss2
 from tinycss2 import color4
+
+from corpus_guard.intake.parsing.formats._css_math import calculate
 
 if TYPE_CHECKING:
     from resiliparse.parse.html import DocumentNode, ElementNode
@@ -44,7 +47,7 @@ _MAX_VARIABLES = 20  # replaced in one value
 _MAX_VARIABLE_CHARS = 200
 _WATCHED = re.compile(
     r"display|visibility|opacity|font|color|background|position|left|top|right|bottom|inset|margin|text-indent|clip|height"
-    r"|width|overflow|transform|scale|translate|filter|content|zoom|spacing|fill"
+    r"|width|overflow|transform|scale|translate|rotate|filter|mask|content|zoom|spacing|fill"
 )
 _PICTURE = re.compile(r"url\(([\"']?)data:(?!text/css)[\w/+.;=-]{1,80};base64,[A-Za-z0-9+/=]*\1\)", re.IGNORECASE)
 _WIDE_SCREEN = 1_024  # pixels, or more
@@ -67,17 +70,23 @@ _IDS, _CLASSES, _TYPES = (
 )
 _ROOTS = frozenset({":root", "html", "body", "*"})
 _VARIABLE = re.compile(r"var\(\s*(--[\w-]+)\s*(?:,([^()]*))?\)")
-_CALCULATED = re.compile(r"calc\(\s*([^()\s]+)\s*\)")
 _FONT_SIZE = re.compile(r"(?<![^\s])((?:\d+(?:\.\d*)?|\.\d+)(?:px|pt|r?em|%))(?=[\s/])|(?<![^\s])(0)(?=[\s/])")
 _SCALE = re.compile(r"scale(?:x|y|3d)?\(([^()]*)\)")
 _TRANSLATE = re.compile(r"translate(?:x|y|3d)?\(([^()]*)\)")
-_EDGEWISE = re.compile(r"rotate[xy]\(-?(?:90|270)deg\)|matrix\(\s*0,\s*0,\s*0,\s*0,")
+_MATRIX = re.compile(r"matrix\((?:[^,()]*,){4}([^()]*)\)")
+_EDGEWISE = re.compile(r"rotate[xy]\(-?(?:90|270)deg\)|\A[xy] -?(?:90|270)deg|matrix\(\s*0,\s*0,\s*0,\s*0,")
 _FADED = re.compile(r"opacity\(0*(?:\.0+)?%?\)")
 _NUMBER = re.compile(r"([+-]?(?:\d{1,9}(?:\.\d{0,9})?|\.\d{1,9}))(px|pt|em|rem|ex|ch|vw|vh|%|in|cm|mm)?")
 _CLIPPED = re.compile(
     r"rect\(\s*[01](?:px)?[\s,]+[01]|inset\((?:[5-9]\d|100)%|inset\([^()]*(?<![\d.])100%|xywh\(\S+ \S+ (?:0|\S+ 0)|(?:circle|ellipse)\(0"
     r"|polygon\((?:[a-z]+,)?[\s0,px%]*\)"
 )
+_POLYGON = re.compile(r"polygon\((?:[a-z]+,)?([^()]{1,2000})\)")
+_CIRCLE = re.compile(
+    r"(?:circle|ellipse)\(\s*([\d.]+(?:px|%))(?: [\d.]+(?:px|%))? at (-?[\d.]+(?:px|%)) (-?[\d.]+(?:px|%))\s*\)"
+)
+_POINT = re.compile(r"path\([\"']\s*m[-\d.,\s]*z?\s*[\"']\)")  # a path of no lines
+_BOX = 1_000.0  # px of the box that a shape clips, each way
 _MAX_CHANNEL_DIFFERENCE = 32
 _MAX_CONTRAST = 1.2  # to 21; WCAG asks for 3 at least
 _MIN_ALPHA = 0.1
@@ -89,10 +98,10 @@ _OFF_SCREEN = 500  # px or pt; less is layout
 _FAR_OFF_SCREEN = 5_000  # px or pt; slides of a gallery lie nearer, and so does the end of a wide page
 _CENTRED = 2_000  # px or pt; boxes in the middle of a page have half their width as a margin
 _SMALLEST_SCALE = 0.02
-_TRANSFORMING = frozenset({"transform", "scale", "translate"})
+_TRANSFORMING = frozenset({"transform", "scale", "translate", "rotate"})
 _PLACING = frozenset({"text-indent", "margin", "margin-left", "margin-top", "left", "top", "right", "bottom", "inset"})
 _HEIGHTS, _WIDTHS = ("height", "max-height"), ("width", "max-width")
-_TINY = {"px": 1.0, "pt": 1.0, "em": 0.1, "rem": 0.1, "%": 10.0}
+_TINY = {"px": 1.0, "pt": 1.0, "em": 0.1, "rem": 0.1, "%": 10.0, "vw": 0.05, "vh": 0.05}
 _PIXELS = {"em": 16, "rem": 16, "%": 5, "vw": 10, "vh": 10, "in": 96, "cm": 38}
 
 
@@ -198,6 +207,7 @@ class DocumentStyles:
         for name in [name for name, value in values.items() if "var(" in value]:
             for _ in range(_MAX_VARIABLES):
                 values[name] = _VARIABLE.sub(stands_for, values[name], count=1)
+            values[name] = calculate(values[name])
 
 
 def colors_match(first: Color | None, second: Color | None) -> bool:
@@ -375,7 +385,7 @@ def _read_declarations(nodes: Iterable[Node]) -> Declarations:
     for node in nodes:
         if node.type != "declaration":
             continue
-        mark, value = "!" if node.important else "", _CALCULATED.sub(r"\1", _to_text(node.value).lower())
+        mark, value = "!" if node.important else "", calculate(_to_text(node.value).lower())
         values[f"{mark}{node.lower_name}"] = value
         if node.lower_name == "font" and (size := _FONT_SIZE.search(value)):
             values[f"{mark}font-size"] = size[1] or size[2]
@@ -405,14 +415,46 @@ def _find_removal(values: Declarations) -> str:
         return "display"
     if "currentcolor" in (values.get("background-color"), values.get("background")):
         return "colour"
-    if _is_faint(values.get("opacity")) or _FADED.search(values.get("filter", "")):
+    if _is_faint(values.get("opacity")) or _FADED.search(values.get("filter", "")) or _is_masked(values):
         return "opacity"
     clips = any(values.get(f"overflow{axis}", "").startswith(("hidden", "clip")) for axis in ("", "-x", "-y"))
     return _find_clipping(values, clips=clips) or _find_transformation(values) or _find_distance(values, clips=clips)
 
 
+def _is_masked(values: Declarations) -> bool:
+    """Return whether a mask lets nothing through."""
+    for vendor in ("", "-webkit-"):
+        masks = (values.get(f"{vendor}mask-image", ""), values.get(f"{vendor}mask", ""))
+        is_empty = any(next(_parse_colors(mask), None) == TRANSPARENT for mask in masks)
+        if is_empty or any(_is_at_most(each, 0) for each in _split(values.get(f"{vendor}mask-size", ""))):
+            return True
+    return False
+
+
+def _is_empty_shape(path: str) -> bool:
+    """Return whether a shape of ``clip-path`` has no area, or lies outside its box."""
+    if polygon := _POLYGON.match(path):
+        points = [tuple(map(_of_box, _split(point)))[:2] for point in polygon[1].split(",")]
+        corners = [point for point in points if len(point) == 2]
+        if not corners:
+            return False
+        (first_x, first_y), sides = corners[0], pairwise(corners)
+        area = sum(abs((x - first_x) * (v - first_y) - (u - first_x) * (y - first_y)) for (x, y), (u, v) in sides) / 2
+        return area < 1 or any(max(axis) <= 0 or min(axis) >= _BOX for axis in zip(*corners, strict=True))
+    if circle := _CIRCLE.match(path):
+        radius, x, y = map(_of_box, circle.groups())
+        return min(x, y) + radius <= 0 or max(x, y) - radius >= _BOX
+    return bool(_POINT.match(path))
+
+
+def _of_box(length: str) -> float:
+    """Return a length in pixels of a box of `_BOX` times `_BOX`."""
+    return float(length[:-1]) * _BOX / 100 if re.fullmatch(r"-?\d{1,6}(?:\.\d{0,6})?%", length) else _pixels(length)
+
+
 def _find_clipping(values: Declarations, *, clips: bool) -> str:
-    if _CLIPPED.search(values.get("clip", "") + values.get("clip-path", "")):
+    path = values.get("clip-path", values.get("-webkit-clip-path", ""))
+    if _CLIPPED.search(values.get("clip", "") + path) or _is_empty_shape(path):
         return "clipped"
     scrolls = any(values.get(f"overflow{axis}", "").startswith(("auto", "scroll")) for axis in ("", "-y"))
     flat = [name for names in (_HEIGHTS if clips or scrolls else (), _WIDTHS if clips else ()) for name in names]
@@ -432,19 +474,24 @@ def _find_transformation(values: Declarations) -> str:
     transform = values.get("transform", "")
     scales = (*_SCALE.findall(transform), values.get("scale", ""))
     is_tiny = any(_is_at_most(each, _SMALLEST_SCALE) for scale in scales for each in _split(scale))
-    if is_tiny or _EDGEWISE.search(transform):
+    if is_tiny or _EDGEWISE.search(transform) or _EDGEWISE.search(values.get("rotate", "")):
         return "tiny"
-    moves = (*_TRANSLATE.findall(transform), values.get("translate", ""))
-    is_far = any(abs(_pixels(each)) >= _FAR_OFF_SCREEN for move in moves for each in _split(move))
+    moves = (*_TRANSLATE.findall(transform), *_MATRIX.findall(transform), values.get("translate", ""))
+    is_far = any(
+        abs(_pixels(each)) >= _FAR_OFF_SCREEN or _is_screens_away(each.lstrip("-"))
+        for move in moves
+        for each in _split(move)
+    )
     return "off_page" if is_far else ""
 
 
 def _is_off_page(values: Declarations, *, clips: bool) -> bool:
     """Return whether margins, indent or place put an element off the page."""
     offsets = [_pixels(values.get(name)) for name in ("text-indent", "margin-left", "margin-top")]
-    if values.get("position") == "fixed" and any(
-        _is_beyond(values.get(name)) for name in ("left", "top", "right", "bottom")
-    ):
+    sides = [values.get(name) for name in ("left", "top", "right", "bottom")] + _split(values.get("inset", ""))
+    if values.get("position") == "fixed" and any(map(_is_beyond, sides)):
+        return True
+    if values.get("position") == "absolute" and any(map(_is_screens_away, (values.get("left"), values.get("right")))):
         return True
     if values.get("position") in {"absolute", "fixed", "relative"}:
         offsets += [_pixels(values.get(name)) for name in ("left", "top", "right", "bottom")]
@@ -464,6 +511,12 @@ def _is_beyond(place: str | None) -> bool:
     return number is not None and number[2] in {"vw", "vh", "%"} and float(number[1]) >= 100
 
 
+def _is_screens_away(move: str | None) -> bool:
+    """Return whether a distance is a screen's width or height, or more."""
+    number = _NUMBER.match(move or "")
+    return number is not None and number[2] in {"vw", "vh"} and float(number[1]) >= 100
+
+
 def _find_concealment(values: Declarations) -> str | None:
     """Return what makes text unseen until an inner element takes it back; empty: it is seen, None: as inherited."""
     answers = []
@@ -473,12 +526,16 @@ def _find_concealment(values: Declarations) -> str | None:
         number = _NUMBER.match(values["font-size"])
         tiny = number is not None and float(number[1]) <= _TINY.get(number[2] or "px", 0.0)
         answers.append("tiny" if tiny else "")
+    if _is_at_most(values.get("font-size-adjust"), 0):
+        answers.append("tiny")
     return max(answers) if answers else None
 
 
 def _is_at_most(value: str | None, limit: float) -> bool:
     number = _NUMBER.match(value or "")
-    return number is not None and number[2] in {None, "px", "pt"} and float(number[1]) <= limit
+    if number is None:
+        return False
+    return float(number[1]) <= limit if number[2] in {None, "px", "pt"} else float(number[1]) == 0
 
 
 def _is_faint(opacity: str | None) -> bool:
@@ -514,6 +571,10 @@ def _parse_colors(value: str) -> Iterator[Color]:
 def _parse_color_token(token: Node) -> Color | None:
     if token.type == "ident" and token.lower_value in _SYSTEM_COLORS:
         return _SYSTEM_COLORS[token.lower_value]
+    if token.type == "function" and token.lower_name == "color-mix":
+        return _mix_colors(token)
+    if token.type == "function" and token.arguments and _is_from(token):
+        return _change_color(token)
     if token.type == "function" and token.lower_name == "light-dark":  # pages are read as on a light screen
         return next((color for each in token.arguments if (color := _parse_color_token(each)) is not None), None)
     try:
@@ -525,3 +586,54 @@ def _parse_color_token(token: Node) -> Color | None:
     except (ArithmeticError, ValueError, NotImplementedError):  # not a colour, or one without an sRGB form
         pass
     return None
+
+
+def _mix_colors(mix: Node) -> Color | None:
+    """Return the colour that is mixed of two, roughly: in sRGB, whatever space is named; None where one is not known."""
+    parts: list[tuple[Color | None, float | None]] = []
+    for tokens in _split_arguments(mix.arguments)[1:]:
+        shares = [each.value / 100 for each in tokens if each.type == "percentage"]
+        colors = [color for each in tokens if (color := _parse_color_token(each)) is not None]
+        parts.append((colors[0] if colors else None, shares[0] if shares else None))
+    if len(parts) != 2:
+        return None
+    (first, weight), (second, other_weight) = parts
+    weight = weight if weight is not None else 0.5 if other_weight is None else 1 - other_weight
+    other_weight = other_weight if other_weight is not None else 1 - weight
+    if weight + other_weight <= 0:
+        return None
+    share = weight / (weight + other_weight)  # of the first colour
+    if TRANSPARENT in (first, second) and None not in (first, second):
+        opaque, alpha = (second, 1 - share) if first == TRANSPARENT else (first, share)
+        return TRANSPARENT if opaque == TRANSPARENT or alpha < _MIN_ALPHA else opaque
+    if share in {0, 1}:
+        return first if share == 1 else second
+    if first is None or second is None:
+        return None
+    red, green, blue = (round(share * a + (1 - share) * b) for a, b in zip(first[:3], second[:3], strict=True))
+    return red, green, blue, 255
+
+
+def _is_from(function: Node) -> bool:
+    words = [each for each in function.arguments if each.type != "whitespace"]
+    return len(words) > 1 and words[0].type == "ident" and words[0].lower_value == "from"
+
+
+def _change_color(function: Node) -> Color | None:
+    """Return the colour that is made from another one with the same channels; None where they change."""
+    _, origin, *channels = [each for each in function.arguments if each.type != "whitespace"]
+    color = _parse_color_token(origin)
+    alpha = next((each for mark, each in pairwise(channels) if mark == "/"), None)
+    if alpha is not None and _is_faint(_to_text([alpha])):
+        return TRANSPARENT
+    return color if all(each.type == "ident" or each == "/" for each in channels if each is not alpha) else None
+
+
+def _split_arguments(nodes: Sequence[Node]) -> list[list[Node]]:
+    parts: list[list[Node]] = [[]]
+    for node in nodes:
+        if node == ",":
+            parts.append([])
+        else:
+            parts[-1].append(node)
+    return parts

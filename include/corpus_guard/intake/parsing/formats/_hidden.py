@@ -52,9 +52,10 @@ FALLBACK_TAGS = frozenset(
 )
 """Elements of HTML whose content is shown where something else fails, or never."""
 _ASIDES = frozenset(
-    {"alternative", "attribute", "metadata", "name", "attachment", "formula", "outline", "prompt", "unused"}
+    {"alternative", "annotation", "attribute", "metadata", "name", "attachment", "formula", "outline", "prompt"}
+    | {"unused"}
 )
-_SINGLE_WORDS = frozenset({"alternative", "attribute", "unused"})  # asides whose single words count
+_SINGLE_WORDS = frozenset({"alternative", "annotation", "attribute", "unused"})  # asides whose single words count
 _MIN_WORDS = 3  # of the others: fewer are a label or a value
 _MAX_SEARCHED_CHARS = 5 * 10**8  # searched for repetitions in one document
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 from corpus_guard.domain import Finding, Severity
 from corpus_guard.intake.parsing.document import make_problem
 from corpus_guard.intake.parsing.formats._container import parse_xml
-from corpus_guard.intake.parsing.formats._hidden import HiddenText
+from corpus_guard.intake.parsing.formats._hidden import HIDING_REASONS, HiddenText
 
 if TYPE_CHECKING:
     from pypdf import PdfReader
 
-_MAX_ENTRIES = 1_000  # annotations, bookmarks or names read of one document
+_MAX_ENTRIES = 20_000  # texts of annotations, bookmarks or names read of one document
 _MAX_PAGES = 5_000
 _MAX_XMP_BYTES = 2**20
 _INFO_KEYS = {
@@ -32,14 +32,22 @@ _NOT_PROSE = frozenset({"/CreationDate", "/ModDate", "/Producer", "/Creator", "/
 _SCRIPT_ACTIONS = frozenset({"/JavaScript", "/Launch", "/SubmitForm", "/ImportData", "/RichMediaExecute"})
 
 
-def read_declared(reader: PdfReader | None, hidden: HiddenText) -> dict[str, str]:
-    """Return the declared properties; add their prose, annotations, bookmarks and names of attachments to `hidden`."""
+def read_declared(reader: PdfReader | None, hidden: HiddenText) -> tuple[dict[str, str], list[Finding]]:
+    """Return the declared properties, and findings on what is not read.
+
+    Adds their prose, annotations, bookmarks and names of attachments to `hidden`.
+    """
     declared: dict[str, str] = {}
+    problems: list[Finding] = []
     if reader is None:
-        return declared
+        return declared, problems
     for read in (_read_annotations, _read_bookmarks, _read_attachments, _read_xmp):
         try:
-            for reason, text in read(reader):
+            for number, (reason, text) in enumerate(read(reader)):
+                if number >= _MAX_ENTRIES:
+                    message = f"more than {_MAX_ENTRIES:,} {HIDING_REASONS[reason]}: the others were not read"
+                    problems.append(make_problem("not_read", Severity.MEDIUM, message))
+                    break
                 hidden.add(reason, text)
         except MemoryError:
             raise
@@ -55,8 +63,8 @@ def read_declared(reader: PdfReader | None, hidden: HiddenText) -> dict[str, str
     except MemoryError:
         raise
     except Exception:
-        return declared
-    return declared
+        return declared, problems
+    return declared, problems
 
 
 def find_layers_off(reader: PdfReader | None) -> frozenset[str]:
@@ -110,11 +118,9 @@ def _catalog(reader: PdfReader) -> Any:
 
 
 def _read_annotations(reader: PdfReader) -> Iterator[tuple[str, str]]:
-    remaining = _MAX_ENTRIES
     for number in range(min(len(reader.pages), _MAX_PAGES)):
         annotations: Any = reader.pages[number].get("/Annots", ())
-        for reference in list(annotations or ())[:remaining]:
-            remaining -= 1
+        for reference in annotations or ():
             annotation = reference.get_object()
             for key in ("/Contents", "/V", "/TU", "/RC", "/Subj"):
                 text = annotation.get(key)
@@ -127,7 +133,7 @@ def _read_bookmarks(reader: PdfReader) -> Iterator[tuple[str, str]]:
     outlines = _catalog(reader).get("/Outlines")
     stack = [outlines.get_object().get("/First")] if outlines is not None else []
     visited: set[int] = set()
-    while stack and len(visited) < _MAX_ENTRIES:
+    while stack:
         reference = stack.pop()
         if reference is None or reference.idnum in visited:
             continue
@@ -139,7 +145,7 @@ def _read_bookmarks(reader: PdfReader) -> Iterator[tuple[str, str]]:
 
 def _read_attachments(reader: PdfReader) -> Iterator[tuple[str, str]]:
     tree = _catalog(reader)["/Names"]["/EmbeddedFiles"]
-    for entry in list(tree.get("/Names", ()))[:_MAX_ENTRIES]:
+    for entry in tree.get("/Names", ()):
         attachment = entry.get_object()
         if isinstance(attachment, str):
             yield "attachment", attachment

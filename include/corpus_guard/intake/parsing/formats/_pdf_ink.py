@@ -10,9 +10,11 @@ Not seen: letters that lie between or below other letters that are drawn, and a 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+
+from corpus_guard.intake.parsing.formats import _css
 
 if TYPE_CHECKING:
     from pypdfium2 import PdfPage
@@ -20,10 +22,10 @@ if TYPE_CHECKING:
 
 Box = tuple[float, float, float, float]
 """Left, bottom, right, top, in points of the page."""
-_MAX_OBJECTS: Final = 50_000
+_MAX_OBJECTS: Final = 300_000  # of one page; honest ones had up to 262,778
 _MAX_DEPTH: Final = 8  # forms within each other
-_MAX_COVERS: Final = 200  # the largest painted areas of a page
-_MAX_SEGMENTS: Final = 64  # of a clipping path
+_MAX_COVERS: Final = 200  # painted areas of a page; one with more is drawn
+_MAX_SEGMENTS: Final = 64  # of a clipping path; what lies within a longer one is drawn
 _LEAST_SIDE: Final = 4.0  # points of a painted area that may cover letters; less is a rule
 _MAX_PIXELS: Final = 4_000_000
 _MAX_SIDE: Final = 8_000
@@ -33,30 +35,36 @@ _INVISIBLE_MODES: Final = frozenset({3, 7})
 
 
 @dataclass(frozen=True, slots=True)
-class _Object:
-    """An object of a page, in the order of painting."""
+class PageObject:
+    """An object of a page."""
 
     raw: FPDF_PAGEOBJECT
     kind: int
     box: Box
-    is_clipped: bool  # its middle lies outside a clipping path
+    is_clipped: bool  # its middle lies outside a clipping path, or may
+    in_form: bool
 
     @property
     def middle(self) -> tuple[float, float]:
         return (self.box[0] + self.box[2]) / 2, (self.box[1] + self.box[3]) / 2
 
 
-def find_traceless(page: PdfPage, *, has_layers_off: bool) -> frozenset[int]:
-    """Return the addresses of text objects that leave no trace; the page's letters cannot be drawn afterwards."""
+def find_traceless(page: PdfPage, objects: list[PageObject], *, must_draw: bool) -> frozenset[int]:
+    """Return the addresses of text objects that leave no trace; the page's letters cannot be drawn afterwards.
+
+    Args:
+        page: the open page.
+        objects: all of its objects, in the order of painting.
+        must_draw: draw it even where nothing on it seems to hide a letter.
+    """
     import pypdfium2.raw as c
 
-    objects = list(_collect(c, page))
     letters = [
         each
         for each in objects
         if each.kind == c.FPDF_PAGEOBJ_TEXT and c.FPDFTextObj_GetTextRenderMode(each.raw) not in _INVISIBLE_MODES
     ]
-    if not letters or not (has_layers_off or _may_hide(c, objects)):
+    if not letters or not (must_draw or _may_hide(c, objects)):
         return frozenset()
     before, width, height = _draw(c, page)
     for each in letters:
@@ -69,30 +77,39 @@ def find_traceless(page: PdfPage, *, has_layers_off: bool) -> frozenset[int]:
     )
 
 
-def _collect(c: Any, page: PdfPage) -> Iterator[_Object]:
-    """Yield the objects of a page, those of forms too, with their places on the page."""
+def collect_objects(page: PdfPage) -> tuple[list[PageObject], bool]:
+    """Return the objects of a page in the order of painting, those of forms too, and whether these are all."""
+    import pypdfium2.raw as c
+
+    objects: list[PageObject] = []
     count = c.FPDFPage_CountObjects(page.raw)
     stack: list[tuple[FPDF_PAGEOBJECT, Callable[[Box], Box], int]] = [
         (c.FPDFPage_GetObject(page.raw, number), lambda box: box, 0)
         for number in reversed(range(min(count, _MAX_OBJECTS)))
     ]
-    collected = 0
+    collected, is_complete = 0, count <= _MAX_OBJECTS
     while stack and collected < _MAX_OBJECTS:
         raw, place, depth = stack.pop()
         collected += 1
         kind = c.FPDFPageObj_GetType(raw)
-        if kind == c.FPDF_PAGEOBJ_FORM and depth < _MAX_DEPTH:
-            matrix = c.FS_MATRIX()
-            c.FPDFPageObj_GetMatrix(raw, ctypes.byref(matrix))
-            inner = _placing(matrix, place)
-            numbers = reversed(range(min(c.FPDFFormObj_CountObjects(raw), _MAX_OBJECTS - collected)))
-            stack.extend((c.FPDFFormObj_GetObject(raw, number), inner, depth + 1) for number in numbers)
-            continue
         edges = [ctypes.c_float() for _ in range(4)]
         if c.FPDFPageObj_GetBounds(raw, *map(ctypes.byref, edges)):
             x_min, y_min, x_max, y_max = (edge.value for edge in edges)
             middle = (x_min + x_max) / 2, (y_min + y_max) / 2
-            yield _Object(raw, kind, place((x_min, y_min, x_max, y_max)), _is_clipped(c, raw, middle))
+            box = place((x_min, y_min, x_max, y_max))
+            objects.append(PageObject(raw, kind, box, _is_clipped(c, raw, middle), depth > 0))
+        if kind == c.FPDF_PAGEOBJ_FORM:
+            if depth == _MAX_DEPTH:
+                is_complete = False
+                continue
+            matrix = c.FS_MATRIX()
+            c.FPDFPageObj_GetMatrix(raw, ctypes.byref(matrix))
+            inner = _placing(matrix, place)
+            inside = c.FPDFFormObj_CountObjects(raw)
+            is_complete &= inside <= _MAX_OBJECTS
+            numbers = reversed(range(min(inside, _MAX_OBJECTS)))
+            stack.extend((c.FPDFFormObj_GetObject(raw, number), inner, depth + 1) for number in numbers)
+    return objects, is_complete and not stack
 
 
 def _placing(matrix: Any, outer: Callable[[Box], Box]) -> Callable[[Box], Box]:
@@ -113,7 +130,9 @@ def _is_clipped(c: Any, raw: FPDF_PAGEOBJECT, middle: tuple[float, float]) -> bo
     for path in range(max(c.FPDFClipPath_CountPaths(clip), 0) if clip else 0):
         count = c.FPDFClipPath_CountPathSegments(clip, path)
         points = []
-        for number in range(count if count <= _MAX_SEGMENTS else 0):
+        if count > _MAX_SEGMENTS:
+            return True
+        for number in range(count):
             segment = c.FPDFClipPath_GetPathSegment(clip, path, number)
             if c.FPDFPathSegment_GetPoint(segment, ctypes.byref(x), ctypes.byref(y)):
                 points.append((x.value, y.value))
@@ -125,37 +144,60 @@ def _is_clipped(c: Any, raw: FPDF_PAGEOBJECT, middle: tuple[float, float]) -> bo
     return False
 
 
-def _may_hide(c: Any, objects: list[_Object]) -> bool:
+def _may_hide(c: Any, objects: list[PageObject]) -> bool:
     """Return whether some letters of a page may leave no trace, roughly and quickly."""
-    letters: list[tuple[int, _Object]] = []
-    covers: list[tuple[int, _Object]] = []
+    letters: list[tuple[int, PageObject]] = []
+    covers: list[tuple[int, PageObject]] = []
     for order, each in enumerate(objects):
         x_min, y_min, x_max, y_max = each.box
         if each.kind == c.FPDF_PAGEOBJ_TEXT:
             mode = c.FPDFTextObj_GetTextRenderMode(each.raw)
             if mode in _INVISIBLE_MODES:
                 continue
-            if each.is_clipped or mode in _STROKED_MODES:
+            # The colours within a form are not those that are drawn where the form is transparent: the drawing tells.
+            in_white = each.in_form and _css.colors_match(fill_color(each.raw), _css.WHITE)
+            if each.is_clipped or mode in _STROKED_MODES or in_white:
                 return True
             letters.append((order, each))
-        elif min(x_max - x_min, y_max - y_min) >= _LEAST_SIDE and (
-            each.kind != c.FPDF_PAGEOBJ_PATH or _is_filled(c, each.raw)
+        elif (
+            each.kind != c.FPDF_PAGEOBJ_FORM
+            and min(x_max - x_min, y_max - y_min) >= _LEAST_SIDE
+            and (each.kind != c.FPDF_PAGEOBJ_PATH or is_filled(each.raw))
         ):
             covers.append((order, each))
-    covers.sort(key=lambda cover: (cover[1].box[0] - cover[1].box[2]) * (cover[1].box[3] - cover[1].box[1]))
-    for order, cover in covers[:_MAX_COVERS]:
+    if letters and len(covers) > _MAX_COVERS:
+        return True
+    for order, cover in covers:
         is_picture = cover.kind != c.FPDF_PAGEOBJ_PATH
         x_min, y_min, x_max, y_max = cover.box
+        color = fill_color(cover.raw) if cover.in_form else None
         for place, letter in letters:
             x, y = letter.middle
-            if (place < order or is_picture) and x_min <= x <= x_max and y_min <= y <= y_max:
+            is_below = (
+                place < order or is_picture or (letter.in_form and _css.colors_match(fill_color(letter.raw), color))
+            )
+            if is_below and x_min <= x <= x_max and y_min <= y <= y_max:
                 return True
     return False
 
 
-def _is_filled(c: Any, raw: FPDF_PAGEOBJECT) -> bool:
+def is_filled(raw: FPDF_PAGEOBJECT) -> bool:
+    """Return whether a path paints the area within it."""
+    import pypdfium2.raw as c
+
     fill, stroke = ctypes.c_int(), ctypes.c_int()
     return bool(c.FPDFPath_GetDrawMode(raw, ctypes.byref(fill), ctypes.byref(stroke)) and fill.value)
+
+
+def fill_color(raw: FPDF_PAGEOBJECT) -> _css.Color | None:
+    """Return the colour that an object is filled with; None where it is not known."""
+    import pypdfium2.raw as c
+
+    channels = [ctypes.c_uint() for _ in range(4)]
+    if not c.FPDFPageObj_GetFillColor(raw, *map(ctypes.byref, channels)):
+        return None
+    red, green, blue, alpha = (channel.value for channel in channels)
+    return _css.TRANSPARENT if alpha < 13 else (red, green, blue, 255)
 
 
 def _draw(c: Any, page: PdfPage) -> tuple[bytes, int, int]:

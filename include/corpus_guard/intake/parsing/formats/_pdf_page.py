@@ -1,10 +1,13 @@
-"""One page of a PDF through PDFium's text interface: every character, and the reason it is hidden."""
+"""One page of a PDF through PDFium's text interface: every character, and the reason it is hidden.
+
+What annotations draw, such as the fields of a form and typed comments, is made part of the page first.
+"""
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -21,6 +24,7 @@ MAX_CHARS = 2_000_000
 """Characters of one page."""
 _MAX_REGIONS = 5_000  # painted shapes considered as a background
 _MAX_LINKS = 1_000
+_FLATTENED = 1  # FLATTEN_SUCCESS
 _INVISIBLE_MODES = {3, 7}  # rendering modes: neither filled nor stroked; clip only
 _TINY_POINTS = 1.0
 _MAX_MARK_BYTES = 4_096
@@ -53,6 +57,17 @@ class PdfPageText:
     hidden: dict[str, str]  # by reason, a key of `_hidden.HIDING_REASONS`
     chars: int  # of all of it, white space and addresses behind links not counted
     is_scan: bool  # a picture fills the page
+    is_complete: bool = True  # no limit kept a letter or an object of the page from being looked at
+
+
+@dataclass(frozen=True, slots=True)
+class _Link:
+    """A link's right edge, its middle and half its height, in points of the page, and its address."""
+
+    right: float
+    middle: float
+    half: float
+    address: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,36 +98,91 @@ def read_page(
     """
     page = document[index]
     try:
+        links = _find_links(document, page)
+        added = 0
+        if _has_drawn_annotations(page):
+            before = _count_chars(page)
+            if page.flatten() == _FLATTENED:
+                page.close()
+                page = document[index]
+                added = _count_chars(page) - before
         textpage = page.get_textpage()
         try:
-            return _PageReader(document, page, textpage, layers_off, read_drawn).read()
+            read = _PageReader(page, textpage, layers_off, read_drawn, links).read()
         finally:
             textpage.close()
+        return replace(read, chars=max(read.chars - added, 0))
     finally:
         page.close()
+
+
+def _has_drawn_annotations(page: PdfPage) -> bool:
+    """Return whether a viewer draws something over the page: fields of a form, typed comments, stamps."""
+    import pypdfium2.raw as c
+
+    for number in range(c.FPDFPage_GetAnnotCount(page.raw)):
+        annotation = c.FPDFPage_GetAnnot(page.raw, number)
+        try:
+            if c.FPDFAnnot_GetSubtype(annotation) == c.FPDF_ANNOT_WIDGET or c.FPDFAnnot_HasKey(annotation, b"AP"):
+                return True
+        finally:
+            c.FPDFPage_CloseAnnot(annotation)
+    return False
+
+
+def _count_chars(page: PdfPage) -> int:
+    textpage = page.get_textpage()
+    try:
+        return count_non_space(textpage.get_text_range())
+    finally:
+        textpage.close()
+
+
+def _find_links(document: PdfDocument, page: PdfPage) -> list[_Link]:
+    """Return the page's links to addresses; none is left once its annotations are part of it."""
+    import pypdfium2.raw as c
+
+    links: list[_Link] = []
+    position, link = ctypes.c_int(0), c.FPDF_LINK()
+    for _ in range(_MAX_LINKS):
+        if not c.FPDFLink_Enumerate(page.raw, ctypes.byref(position), ctypes.byref(link)):
+            break
+        box = c.FS_RECTF()
+        action = c.FPDFLink_GetAction(link)
+        if not action or not c.FPDFLink_GetAnnotRect(link, ctypes.byref(box)):
+            continue
+        buffer = ctypes.create_string_buffer(2_048)
+        size = c.FPDFAction_GetURIPath(document.raw, action, buffer, 2_048)
+        if 0 < size <= 2_048:
+            address = buffer.raw[: size - 1].decode("utf-8", "replace")
+            links.append(_Link(box.right, (box.top + box.bottom) / 2, abs(box.top - box.bottom) / 2, address))
+    return links
 
 
 class _PageReader:
     def __init__(
         self,
-        document: PdfDocument,
         page: PdfPage,
         textpage: PdfTextPage,
         layers_off: frozenset[str],
         read_drawn: Callable[[], str],
+        links: list[_Link],
     ) -> None:
         import pypdfium2.raw as c
 
         self._c = c
-        self._document, self._page, self._text = document, page, textpage
+        self._page, self._text, self._links = page, textpage, links
         self._layers_off = layers_off
         self._read_drawn = cache(lambda: _letters_of(read_drawn()))
         # Not the page's own boxes: they may be inherited, which PDFium resolves only here.
         box = c.FS_RECTF()
         c.FPDF_GetPageBoundingBox(page.raw, ctypes.byref(box))
         self._box = box.left, box.bottom, box.right, box.top
-        self._regions = self._find_regions()
-        self._traceless = _pdf_ink.find_traceless(page, has_layers_off=bool(layers_off))
+        objects, self._has_all_objects = _pdf_ink.collect_objects(page)
+        self._regions = self._find_regions(objects)
+        # Letters in the colour of a region that was not looked at leave no trace either.
+        must_draw = bool(layers_off) or len(self._regions) > _MAX_REGIONS
+        self._traceless = _pdf_ink.find_traceless(page, objects, must_draw=must_draw)
         self._objects: dict[int, tuple[str, _css.Color | None]] = {}
         self._doubles = [ctypes.c_double() for _ in range(4)]
         self._double_refs = [ctypes.byref(double) for double in self._doubles]
@@ -120,7 +190,7 @@ class _PageReader:
 
     def read(self) -> PdfPageText:
         c, text = self._c, self._text.raw
-        count = min(c.FPDFText_CountChars(text), MAX_CHARS)
+        count = min(all_chars := c.FPDFText_CountChars(text), MAX_CHARS)
         targets = self._find_link_targets(count)
         lines: list[TextLine] = []
         visible: list[str] = []  # characters of the current line
@@ -162,7 +232,8 @@ class _PageReader:
         hidden_texts = {reason: _join(pieces) for reason, pieces in hidden.items()}
         shown = sum(count_non_space(line.text) for line in lines) - added
         chars = shown + sum(map(count_non_space, hidden_texts.values()))
-        return PdfPageText(lines, hidden_texts, chars, self._is_scan())
+        is_complete = all_chars <= MAX_CHARS and self._has_all_objects
+        return PdfPageText(lines, hidden_texts, chars, self._is_scan(), is_complete)
 
     def _inspect_char(self, index: int) -> tuple[str, float]:
         """Return the reason a character is hidden (empty: it is not), and its size in points."""
@@ -204,17 +275,10 @@ class _PageReader:
         ]
         if stated and any(letters not in self._read_drawn() for letters in stated):
             return "replaced", None
-        color = self._color(text_object)
+        color = _pdf_ink.fill_color(text_object)
         if color == _css.TRANSPARENT:
             return "opacity", None
         return "", color
-
-    def _color(self, text_object: FPDF_PAGEOBJECT) -> _css.Color | None:
-        channels = [ctypes.c_uint() for _ in range(4)]
-        if not self._c.FPDFPageObj_GetFillColor(text_object, *map(ctypes.byref, channels)):
-            return None
-        red, green, blue, alpha = (channel.value for channel in channels)
-        return _css.TRANSPARENT if alpha < 13 else (red, green, blue, 255)
 
     def _read_marks(self, text_object: FPDF_PAGEOBJECT, key: bytes) -> list[str]:
         """Return the values that the marks around a text object have for a key."""
@@ -237,26 +301,22 @@ class _PageReader:
                 return region.color
         return _css.WHITE
 
-    def _find_regions(self) -> list[_Region]:
+    def _find_regions(self, objects: list[_pdf_ink.PageObject]) -> list[_Region]:
+        """Return the painted areas of the page; of very many the first, and one more than are considered."""
         c = self._c
         regions: list[_Region] = []
-        for number in range(min(c.FPDFPage_CountObjects(self._page.raw), _MAX_REGIONS * 4)):
-            page_object = c.FPDFPage_GetObject(self._page.raw, number)
-            kind = c.FPDFPageObj_GetType(page_object)
-            if kind == c.FPDF_PAGEOBJ_TEXT or len(regions) >= _MAX_REGIONS:
-                continue
-            box = [ctypes.c_float() for _ in range(4)]
-            if not c.FPDFPageObj_GetBounds(page_object, *map(ctypes.byref, box)):
+        for each in objects:
+            if len(regions) > _MAX_REGIONS:
+                break
+            if each.in_form:
                 continue
             color: _css.Color | None = None
-            if kind == c.FPDF_PAGEOBJ_PATH:
-                fill, stroke = ctypes.c_int(), ctypes.c_int()
-                c.FPDFPath_GetDrawMode(page_object, ctypes.byref(fill), ctypes.byref(stroke))
-                color = self._color(page_object)
-                if not fill.value or color == _css.TRANSPARENT:
+            if each.kind == c.FPDF_PAGEOBJ_PATH:
+                color = _pdf_ink.fill_color(each.raw)
+                if not _pdf_ink.is_filled(each.raw) or color == _css.TRANSPARENT:
                     continue
-            x_min, y_min, x_max, y_max = (edge.value for edge in box)
-            regions.append(_Region((x_min, y_min, x_max, y_max), color))
+            if each.kind != c.FPDF_PAGEOBJ_TEXT:
+                regions.append(_Region(each.box, color))
         return regions
 
     def _is_scan(self) -> bool:
@@ -270,23 +330,11 @@ class _PageReader:
 
     def _find_link_targets(self, count: int) -> dict[int, str]:
         """Return the addresses of the page's links, each by the index of the last character it covers."""
-        c = self._c
         targets: dict[int, str] = {}
-        position, link = ctypes.c_int(0), c.FPDF_LINK()
-        for _ in range(_MAX_LINKS):
-            if not c.FPDFLink_Enumerate(self._page.raw, ctypes.byref(position), ctypes.byref(link)):
-                break
-            box = c.FS_RECTF()
-            action = c.FPDFLink_GetAction(link)
-            if not action or not c.FPDFLink_GetAnnotRect(link, ctypes.byref(box)):
-                continue
-            buffer = ctypes.create_string_buffer(2_048)
-            size = c.FPDFAction_GetURIPath(self._document.raw, action, buffer, 2_048)
-            middle = (box.top + box.bottom) / 2
-            height = abs(box.top - box.bottom) / 2
-            index = c.FPDFText_GetCharIndexAtPos(self._text.raw, box.right - 1, middle, 20.0, height)
-            if 0 < size <= 2_048 and 0 <= index < count:
-                targets[index] = buffer.raw[: size - 1].decode("utf-8", "replace")
+        for link in self._links:
+            index = self._c.FPDFText_GetCharIndexAtPos(self._text.raw, link.right - 1, link.middle, 20.0, link.half)
+            if 0 <= index < count:
+                targets[index] = link.address
         return targets
 
 

@@ -29,6 +29,7 @@ from corpus_guard.intake.parsing.formats._hidden import FALLBACK_TAGS, HiddenTex
 from corpus_guard.intake.parsing.formats._layout import Layout, link_suffix
 
 _NO_SHEETS = _css.StyleSheets()
+_MAX_COLUMNS = 10_000  # of a table
 _MAX_CURTAIN_DEPTH = 40  # elements within each other
 MIN_BODY_SHARE = 0.4
 """Smallest share of the visible text that a page without its furniture must have; else all of it is taken."""
@@ -37,10 +38,6 @@ MIN_MAIN_SHARE = 0.15
 _MAIN = "main, [role=main]"
 _FURNITURE = frozenset({"navigation", "search", "contentinfo"})  # roles
 _CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.IGNORECASE)
-# Python has codecs of these names; browsers do not, and some take quadratic time.
-_REFUSED_CHARSETS = frozenset(
-    {"utf-7", "idna", "punycode", "unicode_escape", "raw_unicode_escape", "unicode-escape", "undefined"}
-)
 _CONDITIONAL = re.compile(r"\A\[if[^\]]*\]>|<!\[endif\]\Z")
 _XML_DECLARATION = re.compile(r"\?xml(?:\s+[a-z]{7,10}\s*=\s*[\"'][\w.-]{1,20}[\"']){0,3}\s*\?\Z")
 _TAG = re.compile(r"<[^<>]*>")
@@ -83,6 +80,7 @@ _LINES = frozenset({
     "html", "legend", "li", "listing", "optgroup", "option", "plaintext", "summary", "tbody", "td", "tfoot", "th",
     "thead", "tr", "xmp",
 })  # fmt: skip
+_CELLS = frozenset({"td", "th"})
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _BLOCKS = _PARAGRAPHS | _LINES | _HEADINGS.keys()
 
@@ -150,6 +148,30 @@ def read_page(html: str, sheets: _css.StyleSheets = _NO_SHEETS) -> HtmlPage:
     return HtmlPage(text, reader.hidden, declared, tuple(problems), reader.chars)
 
 
+def _find_collapsed(table: ElementNode, styles: _css.DocumentStyles) -> frozenset[int]:
+    """Return the columns of a table, from 0, that a style of theirs takes away (CSS 2.2, 17.5.5)."""
+    collapsed: set[int] = set()
+    number = 0
+    for group in _children(table):
+        if not isinstance(group, ElementNode) or (group.node_name or "").lower() not in {"col", "colgroup"}:
+            continue
+        inner = [each for each in _children(group) if isinstance(each, ElementNode)]
+        for column in inner or [group]:
+            span = _read_span(column, "span")
+            if "visibility" in (styles.of(group).unseen, styles.of(column).unseen):
+                collapsed.update(range(number, number + span))
+            number += span
+            if number > _MAX_COLUMNS:
+                return frozenset(collapsed)
+    return frozenset(collapsed)
+
+
+def _read_span(element: ElementNode, name: str) -> int:
+    """Return how many columns an element spans, within the bounds of HTML."""
+    text = (element.getattr(name) or "1").strip()
+    return min(max(int(text), 1), 1_000) if text.isascii() and text.isdigit() and len(text) < 7 else 1
+
+
 def _find_shadowed(document: DocumentNode) -> frozenset[ElementNode]:
     """Return the elements whose content gives way to a shadow tree that has no place for it (HTML, 4.12.3)."""
     templates = document.query_selector_all("template[shadowrootmode]").values()
@@ -192,14 +214,12 @@ def _decode(content: bytes) -> tuple[str, tuple[Finding, ...]]:
         pass
     if match := _CHARSET.search(content[:4096]):
         name = match[1].decode("ascii", "replace").lower()
-        try:
-            if name not in _REFUSED_CHARSETS:
-                return content.decode(name), ()
-        except (LookupError, UnicodeError, ValueError):
-            pass
+        # Browsers refuse UTF-7, which mail programs still read.
+        if not name.startswith("utf-7") and (text := plain.decode_declared(content, name)) is not None:
+            return text, ()
         message = "the document is not in the encoding it declares; the encoding was guessed"
-        text, problems = plain.decode(content)
-        return text, (*problems, make_problem("encoding", Severity.LOW, message))
+        guessed, problems = plain.decode(content)
+        return guessed, (*problems, make_problem("encoding", Severity.LOW, message))
     return plain.decode(content)
 
 
@@ -256,6 +276,8 @@ class _TreeReader:
         self.chars = 0
         self._styles = styles
         self._rows: list[int] = []  # cells so far, of each open row
+        self._columns: list[frozenset[int]] = []  # taken away by a style, of each open table
+        self._places: list[int] = []  # of the next cell, its columns counted, in each open row
         self._lists: list[int | None] = []  # items so far, of each open list; None where they are not numbered
         self._links: list[tuple[str, list[str]]] = []
         # Addresses that are written already, within furniture or not: manuals name the same one hundreds of times.
@@ -280,7 +302,7 @@ class _TreeReader:
                 continue
             if isinstance(node, ElementNode):  # not the document or its type
                 name = name.lower()
-                look = self._enter(node, name, look)
+                look = self._enter(node, name, self._enter_cell(node, look) if name in _CELLS else look)
                 if name in _BLOCKS or name == "a":
                     stack.append((None, look, name))
             stack.extend((child, look, "") for child in reversed(list(_children(node))))
@@ -330,6 +352,14 @@ class _TreeReader:
             return look
         return self._open(node, name, look)
 
+    def _enter_cell(self, node: ElementNode, look: _Appearance) -> _Appearance:
+        """Return the appearance in a cell of a table, whose column may be taken away."""
+        if not self._places:
+            return look
+        column, self._places[-1] = self._places[-1], self._places[-1] + _read_span(node, "colspan")
+        is_collapsed = bool(self._columns) and column in self._columns[-1]
+        return replace(look, gone=look.gone or "visibility") if is_collapsed else look
+
     def _enter_picture(self, node: ElementNode, name: str, look: _Appearance) -> _Appearance:
         """Return the appearance in a picture of SVG or in its letters, which have a fill and a place."""
         fill = self._styles.of(node).fill
@@ -348,7 +378,7 @@ class _TreeReader:
         elif name in _PARAGRAPHS:
             # A list in a list continues it.
             layout.line() if name in {"ul", "ol", "menu"} and look.depth else layout.block()
-        elif name in _LINES and name not in {"td", "th"}:
+        elif name in _LINES and name not in _CELLS:
             layout.line()
         if name in {"pre", "listing", "xmp", "plaintext", "textarea"}:
             return replace(look, literal=True)
@@ -360,9 +390,12 @@ class _TreeReader:
             if number is not None:
                 self._lists[-1] = number = number + 1
             layout.item(look.depth, number)
+        elif name == "table":
+            self._columns.append(_find_collapsed(node, self._styles))
         elif name == "tr":
             self._rows.append(0)
-        elif name in {"td", "th"}:
+            self._places.append(0)
+        elif name in _CELLS:
             layout.cell(first=not self._rows or self._rows[-1] == 0)
             if self._rows:
                 self._rows[-1] += 1
@@ -384,17 +417,20 @@ class _TreeReader:
                 self._targets.add((look.furniture, suffix))
                 layout.text(suffix)
             return
-        if name in {"td", "th"}:
+        if name in _CELLS:
             layout.end_cell()
         elif name == "tr" and self._rows:
             self._rows.pop()
+            self._places.pop()
+        elif name == "table" and self._columns:
+            self._columns.pop()
         elif name in {"ul", "ol", "menu"} and self._lists:
             self._lists.pop()
         if name in _HEADINGS or name == "li":
             layout.mark("")
         if name in _HEADINGS or (name in _PARAGRAPHS and not (name in {"ul", "ol", "menu"} and look.depth > 1)):
             layout.block()
-        elif name not in {"td", "th"}:
+        elif name not in _CELLS:
             layout.line()
 
     def _apply_style(self, node: ElementNode, look: _Appearance) -> _Appearance:

@@ -2,7 +2,7 @@
 
 Hidden: text drawn invisibly (rendering mode 3), transparent, smaller than a point, off the page, in the
 colour of its background, in a layer that is off, or without any trace (`_pdf_ink`); text that the document states in the place of
-other letters; annotations, the values of form fields among them; and, unless the text repeats them, bookmarks, names of
+other letters; what annotations and form fields say and do not draw; and, unless the text repeats them, bookmarks, names of
 attachments and properties. Invisible text over a picture that fills a page without other
 text is a scan's search layer: it counts as text, and is reported. Lines in larger type are headings; the
 targets of links stand behind their words. Words that are broken at a line's end are joined (`_pdf_text`).
@@ -56,6 +56,8 @@ def read(content: bytes) -> ParsedDocument:
     try:
         document = pypdfium2.PdfDocument(content)
         count = len(document)
+        if document.get_formtype() != pypdfium2.raw.FORMTYPE_NONE:
+            document.init_forms()  # draws the fields that their program left to viewers to draw
     except pypdfium2.PdfiumError as error:
         if getattr(error, "err_code", None) == pypdfium2.raw.FPDF_ERR_PASSWORD:
             raise Unreadable("parsing.encrypted", "the PDF asks for a password") from error
@@ -71,7 +73,8 @@ def read(content: bytes) -> ParsedDocument:
         reader = None  # `_recount` reports it
     hidden = HiddenText()
     pages, problems = _read_pages(document, count, _pdf_extras.find_layers_off(reader), hidden, _DrawnText(reader))
-    declared = _pdf_extras.read_declared(reader, hidden)
+    declared, unread = _pdf_extras.read_declared(reader, hidden)
+    problems += unread
     problems += _pdf_extras.find_active_content(reader)
     problems += _compare_counts(reader, pages)
     raw = _render([page.lines for page in pages])
@@ -114,6 +117,7 @@ def _read_pages(
 ) -> tuple[list[_Page], list[Finding]]:
     pages: list[_Page] = []
     broken: dict[int, str] = {}
+    incomplete: list[int] = []  # numbers of pages
     searchable = 0
     for number in range(1, min(count, MAX_PAGES) + 1):
         try:
@@ -124,6 +128,8 @@ def _read_pages(
             # PDFium reports only that it failed; a damaged page tree raises there too.
             broken[number] = type(error).__name__
             continue
+        if not page.is_complete:
+            incomplete.append(number)
         lines = page.lines
         below = [reason for reason in ("render_mode", "covered") if page.hidden.get(reason, "").strip()]
         if below and page.is_scan and not lines:
@@ -134,10 +140,12 @@ def _read_pages(
             hidden.add(reason, join_words(text))
         visible = sum(count_non_space(line.text) for line in lines)
         pages.append(_Page(number, lines, page.chars or visible))
-    return pages, _report_pages(count, pages, broken, searchable)
+    return pages, _report_pages(count, pages, broken, incomplete, searchable)
 
 
-def _report_pages(count: int, pages: list[_Page], broken: dict[int, str], searchable: int) -> list[Finding]:
+def _report_pages(
+    count: int, pages: list[_Page], broken: dict[int, str], incomplete: list[int], searchable: int
+) -> list[Finding]:
     problems = []
     if count > MAX_PAGES:
         message = f"{count:,} pages; only the first {MAX_PAGES:,} were read"
@@ -146,6 +154,9 @@ def _report_pages(count: int, pages: list[_Page], broken: dict[int, str], search
         first, name = next(iter(broken.items()))
         message = f"{len(broken)} of {count} pages cannot be read, the first is page {first} ({name})"
         problems.append(make_problem("broken_page", Severity.MEDIUM, message))
+    if incomplete:
+        message = f"{len(incomplete)} of {count} pages hold more than is looked at, the first is page {incomplete[0]}"
+        problems.append(make_problem("not_read", Severity.MEDIUM, message))
     if searchable:
         message = (
             f"{searchable} of {count} pages are pictures with invisible text over them "

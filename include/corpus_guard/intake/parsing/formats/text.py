@@ -1,8 +1,9 @@
-"""Plain text in any encoding; UTF-8 unless a byte-order mark says otherwise."""
+"""Plain text in any encoding; UTF-8 unless a byte-order mark, or the declaration of an XML file, says otherwise."""
 
 from __future__ import annotations
 
 import codecs
+import re
 
 from corpus_guard.domain import Finding, Severity
 from corpus_guard.errors import Unreadable
@@ -16,6 +17,9 @@ _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
+# Python has codecs of these names, and no mail program or browser has; some take quadratic time.
+_NO_CHARSETS = frozenset({"idna", "punycode", "unicode-escape", "raw-unicode-escape", "undefined"})
+_XML_ENCODING = re.compile(rb"\s*<\?xml\s[^>]{0,200}?encoding\s*=\s*[\"']([\w.:-]{1,40})[\"']")
 _GUESS_BYTES = 64 * 1024  # read to guess the encoding; the guess must then fit the whole document
 
 
@@ -41,7 +45,18 @@ def decode(content: bytes) -> tuple[str, tuple[Finding, ...]]:
     try:
         return content.decode(), ()
     except UnicodeDecodeError:
+        declared = _XML_ENCODING.match(content)
+        if declared and (fitting := decode_declared(content, declared[1].decode("ascii", "replace"))) is not None:
+            return fitting, ()
         return _guess_and_decode(content)
+
+
+def decode_declared(content: bytes, charset: str) -> str | None:
+    """Return the text in the encoding that a document declares; None where there is no such encoding, or it does not fit."""
+    try:
+        return None if codecs.lookup(charset).name.replace("_", "-") in _NO_CHARSETS else content.decode(charset)
+    except (LookupError, ValueError):
+        return None
 
 
 def _decode_as(content: bytes, encoding: str) -> tuple[str, tuple[Finding, ...]]:

@@ -37,6 +37,7 @@ MAX_REDIRECTS = 5
 MAX_RETRY_AFTER_SECONDS = 60.0
 FIRST_PAUSE_SECONDS = 0.5  # before the second try; doubled for each further one
 _MOVED = frozenset({301, 302, 303, 307, 308})
+_GZIP_MAGIC = b"\x1f\x8b"
 _TRY_AGAIN = frozenset({429, 500, 502, 503, 504})
 
 
@@ -229,15 +230,22 @@ def _read_plain(pieces: Iterable[bytes], limit: int) -> bytes:
 
 
 def _decompress(pieces: Iterable[bytes], encoding: str, limit: int) -> bytes:
-    decompressor = zlib.decompressobj(zlib.MAX_WBITS | 16 if encoding != "deflate" else zlib.MAX_WBITS)
+    window = zlib.MAX_WBITS if encoding == "deflate" else zlib.MAX_WBITS | 16
+    decompressor = zlib.decompressobj(window)
     body, received = bytearray(), 0
     try:
         for piece in pieces:
             received += len(piece)
             pending = piece
-            while pending and not decompressor.eof:
+            while pending:
+                if (
+                    decompressor.eof
+                ):  # a gzip stream may have several members (RFC 1952, 2.2); what else follows is ignored
+                    if encoding == "deflate" or not pending.startswith(_GZIP_MAGIC):
+                        break
+                    decompressor = zlib.decompressobj(window)
                 body += decompressor.decompress(pending, limit + 1 - len(body))
-                pending = decompressor.unconsumed_tail
+                pending = decompressor.unused_data or decompressor.unconsumed_tail
                 if len(body) > limit or received > limit:
                     raise PageTooLarge(None)
     except zlib.error as error:

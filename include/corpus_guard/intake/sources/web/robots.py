@@ -46,13 +46,13 @@ class RobotsRules:
         except PageTooLarge:
             return PageError("intake.robots", f"the robots.txt of {url.host} is larger than {MAX_BYTES:,} bytes")
         except PageError as error:
-            return error
+            return PageError(error.code, f"the robots.txt of {url.host} cannot be read: {error}")
         if response.status >= 500 or response.status == 429:
             return PageError(
                 "intake.server",
                 f"the robots.txt of {url.host} answers {response.status}; nothing is fetched until it can be read",
             )
-        text = response.body.decode("utf-8", "replace") if response.status == 200 else ""
+        text = response.body.decode("utf-8-sig", "replace") if response.status == 200 else ""
         rules = Protego.parse(text)
         delay = rules.crawl_delay(AGENT)
         if delay is not None and delay > MAX_DELAY_SECONDS:

@@ -8,7 +8,8 @@ Rules:
 - 404 and 410 mean gone: the document vanishes after the policy's grace. Any other answer that is not the page
   (5xx, a login, an error page with status 200, a refusal) is a failure with a code, and the served version
   stays.
-- A list that cannot be read whole, a sitemap of an index included, makes the source unavailable.
+- A list that cannot be read whole, a sitemap of an index included, makes the source unavailable. An entry of a
+  feed that links to no page is counted.
 - A server that leaves five requests in a row unanswered gets no more in this batch.
 """
 
@@ -21,6 +22,7 @@ from typing import TypeVar
 
 import httpcore
 
+from corpus_guard.domain import sha256_bytes
 from corpus_guard.errors import SourceUnavailable
 from corpus_guard.intake.parsing import media
 from corpus_guard.intake.sources.source import (
@@ -28,6 +30,7 @@ from corpus_guard.intake.sources.source import (
     Fetched,
     FetchFailed,
     Outcome,
+    SkipReason,
     SourceContext,
     SourceItem,
     Unchanged,
@@ -74,6 +77,7 @@ class WebSource(ConfiguredSource[WebConfig]):
 
     def list(self) -> Iterator[SourceItem]:
         """Yield every page once; raise SourceUnavailable (see `Source`)."""
+        self.skipped.clear()
         urls: Sequence[str] = self._config.pages
         if not urls:
             with closing(self._open_client()) as client:
@@ -88,7 +92,7 @@ class WebSource(ConfiguredSource[WebConfig]):
             except InvalidUrl:
                 if text not in listed:  # listed like the others, and refused when it is fetched
                     listed.add(text)
-                    yield SourceItem(text[:1_000].encode("unicode-escape").decode(), None, None, json.dumps(None))
+                    yield SourceItem(_refused_uri(text), None, None, json.dumps(None))
                 continue
             if str(url) not in listed and self._matches(url.path.removeprefix("/") or "index"):
                 listed.add(str(url))
@@ -157,7 +161,9 @@ class WebSource(ConfiguredSource[WebConfig]):
         limit = self._config.max_pages
         if self._config.feed:
             feed = parse_url(self._config.feed)
-            return self._read(client, feed, lambda content: sitemaps.read_feed(content, limit))
+            listed = self._read(client, feed, lambda content: sitemaps.read_feed(content, limit))
+            self.skipped[SkipReason.NO_LINK] += listed.unlinked
+            return [sitemaps.join_url(str(feed), text) for text in listed.pages]
         pages: Sequence[str] = ()
         pending, requested = [parse_url(self._config.sitemap or "")], {self._config.sitemap}
         while pending:
@@ -192,6 +198,12 @@ class WebSource(ConfiguredSource[WebConfig]):
         return SourceUnavailable(
             f"source {self.name}: {url.origin}{url.path}: {reason}; check the declaration, then run again"
         )
+
+
+def _refused_uri(text: str) -> str:
+    """Return the uri of a listed URL that will be refused; distinct ones stay distinct."""
+    uri = text[:1_000].encode("unicode-escape").decode()
+    return uri if len(text) <= 1_000 else f"{uri}~{sha256_bytes(text.encode('utf-8', 'surrogatepass'))[:16]}"
 
 
 def _explain_status(status: int) -> tuple[str, str]:
