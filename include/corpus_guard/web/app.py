@@ -114,7 +114,7 @@ def make_app(
         app.add_exception_handler(outage, _handle_outage)
     app.add_exception_handler(StarletteHTTPException, _handle_http_error)
     app.add_exception_handler(RequestValidationError, _handle_validation_error)
-    app.add_middleware(SecurityHeaders)
+    app.add_middleware(SecurityHeaders, show_error=_show_unexpected_error)
     return app
 
 
@@ -159,6 +159,17 @@ def _handle_validation_error(request: Request, error: Exception) -> Response:
     problems = cast("RequestValidationError", error).errors()[:5]
     detail = "; ".join(f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in problems)
     return _error_response(request, 422, detail)
+
+
+def _show_unexpected_error(request: Request, reference: str) -> Response:
+    if request.method == "GET":
+        what_next = "Load this page again. If it fails again, tell whoever runs Airflow"
+    else:
+        what_next = "Load the page again to see if the change was made, and tell whoever runs Airflow"
+    detail = (
+        f"The review pages failed; your request was valid. {what_next}: the API server's log has reference {reference}."
+    )
+    return _error_response(request, 500, detail)
 
 
 def _error_response(request: Request, status: int, detail: str, headers: Mapping[str, str] | None = None) -> Response:
