@@ -37,8 +37,8 @@ def list_(
     """
     from corpus_guard.proof.incidents import list_incidents
 
-    if state is not None and state not in INCIDENT_STATES:
-        raise errors.Misuse(f"--state {state}: expected one of {', '.join(INCIDENT_STATES)}")
+    if state is not None:
+        errors.require_one_of("--state", state, INCIDENT_STATES)
     with Deployment() as deployment:
         incidents = list_incidents(deployment.ledger, *([state] if state else []))
     if as_json:

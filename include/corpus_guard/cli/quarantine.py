@@ -6,7 +6,7 @@ import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 from rich.padding import Padding
@@ -22,7 +22,7 @@ from corpus_guard.domain import plural
 if TYPE_CHECKING:
     from corpus_guard.review.decisions import Choice, Decision, DecisionPreview, ItemRevision
     from corpus_guard.review.evidence import Contradiction
-    from corpus_guard.review.queue import QueueItem
+    from corpus_guard.review.queue import QueueItem, Sort
     from corpus_guard.review.release import ReleaseResult
     from corpus_guard.screening.decoded import DecodedLayer
 
@@ -75,16 +75,14 @@ def list_(
     from datetime import timedelta
 
     from corpus_guard.review.naming import name_documents
-    from corpus_guard.review.queue import SORTS, QueueFilter, load_page
+    from corpus_guard.review.queue import QueueFilter, load_page
 
-    if sort not in SORTS:
-        raise errors.Misuse(f"--sort {sort}: expected one of {', '.join(SORTS)}")
     chosen = QueueFilter(
         source, trust, check, severity, timedelta(hours=older_than) if older_than is not None else None,
         run, campaign, state, text, undecided,
     )  # fmt: skip
     with Deployment() as deployment:
-        queue = load_page(deployment.ledger, chosen, sort=sort, after=after, size=limit)
+        queue = load_page(deployment.ledger, chosen, sort=cast("Sort", sort), after=after, size=limit)
         if not queue.total:
             require_known(deployment, source, check)
         worst = [finding.message if (finding := item.worst_finding) else "" for item in queue.items]
@@ -186,7 +184,8 @@ def show(item: ItemId, as_json: Json = False) -> None:
             )
     for past in item_evidence.history:
         undone = " (undone)" if past["undone_at"] else " (1 of 2)" if past["lacking"] else ""
-        say(f"{format_time(past['at'])} {visible(past['reviewer'])}: {past['kind']}{undone}, {visible(past['reason'])}")
+        action = name_action(past["kind"], past["purpose"], past["undoes"])
+        say(f"{format_time(past['at'])} {visible(past['reviewer'])}: {action}{undone}, {visible(past['reason'])}")
     chunks = f"{plural(planned.chunks, 'chunk')} in {visible(planned.collection)}"
     if shown_item.reopened_at:
         say(f"It is served, with {chunks}: released, it stays; rejected, it leaves.")
@@ -198,6 +197,11 @@ def show(item: ItemId, as_json: Json = False) -> None:
         say(
             f"Decide: [bold]guard quarantine release {shown_item.version_id[:8]} --reason …[/bold] or [bold]reject[/bold]"
         )
+
+
+def name_action(kind: str, purpose: str, undoes: str) -> str:
+    """Return what somebody did, in words, such as "undo of release"."""
+    return (purpose or kind) + (f" of {undoes}" if undoes else "")
 
 
 def _decoded(layers: Sequence[DecodedLayer]) -> Iterator[str]:
