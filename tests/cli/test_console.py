@@ -178,3 +178,13 @@ def test_a_time_is_shown_in_utc_to_the_minute_or_the_second() -> None:
     assert format_time(when, seconds=True) == "2026-02-28 23:30:59"
     assert format_time(None) == format_time("") == ""
     assert format_time(None, missing="never") == "never"
+
+
+def test_what_a_list_leaves_out_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(_console, "say", said.append)
+
+    for rows in (range(20), range(1_021)):
+        _console.say_rest(rows, 20)
+
+    assert said == ["… and 1,001 more; --json shows all"]

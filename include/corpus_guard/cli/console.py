@@ -9,7 +9,7 @@ import contextlib
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -79,6 +79,12 @@ def as_json(value: Any, *, indent: int | None = None) -> str:
 def say(text: str) -> None:
     """Print a line to standard output, as long as it is. It may hold markup, so hostile text must have gone through `visible`."""
     out.print(text, soft_wrap=True)
+
+
+def say_rest(rows: Sized, shown: int, indent: str = "") -> None:
+    """Say how many rows were left out after the first `shown`, and how to see them."""
+    if len(rows) > shown:
+        say(f"{indent}… and {len(rows) - shown:,} more; --json shows all")
 
 
 def say_aside(text: str) -> None:

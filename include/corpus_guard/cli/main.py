@@ -33,6 +33,7 @@ from corpus_guard.cli import (
     console,
     enhance,
     evaluate,
+    evaluate_claims,
     evaluate_orders,
     evaluate_ragforensics,
     evaluate_traceback,
@@ -52,6 +53,7 @@ from corpus_guard.cli import (
     source,
     trace,
     train,
+    train_contradictions,
     watch,
     witness,
 )
@@ -101,8 +103,8 @@ for group, parts in {
     "export": (export,),
     "keys": (keys,),
     "witness": (witness,),
-    "evaluate": (evaluate, evaluate_traceback, evaluate_ragforensics, evaluate_orders),
-    "train": (train,),
+    "evaluate": (evaluate, evaluate_claims, evaluate_traceback, evaluate_ragforensics, evaluate_orders),
+    "train": (train, train_contradictions),
     "expectations": (expectations,),
     "checks": (checks,),
 }.items():
@@ -207,7 +209,7 @@ def refresh(
 def screen(
     paths: Annotated[
         list[Path],
-        typer.Argument(help="Folders, documents, and JSONL, CSV or Parquet files of rows.", metavar="INPUT..."),
+        typer.Argument(help="Folders, documents, and JSONL, CSV or Parquet files of rows.", metavar="INPUT"),
     ],
     output: Annotated[Path | None, typer.Option("--out", "-o", help="Output file. Default: standard output.")] = None,
     form: Annotated[

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
@@ -16,7 +16,7 @@ from corpus_guard import errors
 from corpus_guard.cli import console
 from corpus_guard.cli.console import SEVERITY_STYLE, format_time, out, print_table, say, styled, visible
 from corpus_guard.cli.options import AfterPage, FromSource, Json, OwnKey, Reason, Reviewer, reviewer_with_key
-from corpus_guard.deployment import Deployment
+from corpus_guard.deployment import Deployment, new_run_id
 from corpus_guard.domain import plural
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from corpus_guard.review.evidence import Contradiction
     from corpus_guard.review.queue import QueueItem, Sort
     from corpus_guard.review.release import ReleaseResult
+    from corpus_guard.review.reviewer import Reviewer as ReviewerIdentity
     from corpus_guard.screening.decoded import DecodedLayer
 
 MAX_REASON_CHARS = 120  # of a finding, in a list
@@ -34,7 +35,7 @@ app = typer.Typer(help="Review documents in quarantine: look at them, release or
 ItemId = Annotated[str, typer.Argument(help="Id of the item, or a prefix of it.", metavar="ITEM")]
 Items = Annotated[
     list[str] | None,
-    typer.Argument(help="Item ids, or prefixes of them. None: all items that the options select.", metavar="[ITEM]..."),
+    typer.Argument(help="Item ids, or prefixes of them. None: all items that the options select.", metavar="ITEM"),
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Decide several items without asking.")]
 FromCheck = Annotated[str | None, typer.Option("--check", help="Only items with a finding of this check.")]
@@ -219,68 +220,62 @@ def _evidence(quote: str, contradiction: Contradiction | None) -> str:
     return f"{visible(quote[:300])}\n[bold]but[/bold] {visible(other)}\n[dim]{visible(place)}[/dim]"
 
 
-@app.command("release")
-def release(
-    reviewer: Reviewer,
-    reason: Reason,
-    items: Items = None,
-    source: FromSource = None,
-    check: FromCheck = None,
-    severity: WithSeverity = None,
-    campaign: FromCampaign = None,
-    key: OwnKey = None,
-    yes: Yes = False,
-    apply: Apply = True,
-    as_json: Json = False,
-) -> None:
-    """Release documents from quarantine. The decision applies to exactly these bytes.
+_DECISIONS: Mapping[Choice, str] = {
+    "release": """Release documents from quarantine. The decision applies to exactly these bytes.
 
     If the policy requires two people, the first one only approves, and both sign with their own key or decide on the review pages.
 
     Example: `guard quarantine release 3f9ac1d2 --reason "the handbook quotes an attack"`
-    """
-    _decide("release", items, (source, check, severity, campaign), reviewer, reason, yes, apply, as_json, key)
-
-
-@app.command("reject")
-def reject(
-    reviewer: Reviewer,
-    reason: Reason,
-    items: Items = None,
-    source: FromSource = None,
-    check: FromCheck = None,
-    severity: WithSeverity = None,
-    campaign: FromCampaign = None,
-    key: OwnKey = None,
-    yes: Yes = False,
-    apply: Apply = True,
-    as_json: Json = False,
-) -> None:
-    """Reject documents. The decision applies to exactly these bytes.
+    """,
+    "reject": """Reject documents. The decision applies to exactly these bytes.
 
     Example: `guard quarantine reject --campaign 77ab12… --reason "tells readers to call a stranger" --yes`
-    """
-    _decide("reject", items, (source, check, severity, campaign), reviewer, reason, yes, apply, as_json, key)
-
-
-@app.command("escalate")
-def escalate(
-    reviewer: Reviewer,
-    reason: Reason,
-    items: Items = None,
-    source: FromSource = None,
-    check: FromCheck = None,
-    severity: WithSeverity = None,
-    campaign: FromCampaign = None,
-    key: OwnKey = None,
-    yes: Yes = False,
-    as_json: Json = False,
-) -> None:
-    """Escalate documents to another reviewer. They stay in quarantine, marked as escalated.
+    """,
+    "escalate": """Escalate documents to another reviewer. They stay in quarantine, marked as escalated.
 
     Example: `guard quarantine escalate 3f9ac1d2 --reason "legal should see this"`
-    """
-    _decide("escalate", items, (source, check, severity, campaign), reviewer, reason, yes, False, as_json, key)
+    """,
+}
+"""Command → its help."""
+
+
+def _decision_command(choice: Choice) -> Callable[..., None]:
+    """Return the command that makes one decision; all have the same options, but nothing of an escalation is applied."""
+
+    def decide(
+        reviewer: Reviewer,
+        reason: Reason,
+        items: Items = None,
+        source: FromSource = None,
+        check: FromCheck = None,
+        severity: WithSeverity = None,
+        campaign: FromCampaign = None,
+        key: OwnKey = None,
+        yes: Yes = False,
+        apply: Apply = choice != "escalate",
+        as_json: Json = False,
+    ) -> None:
+        narrowed = (source, check, severity, campaign)
+        with Deployment() as deployment:
+            by = reviewer_with_key(reviewer, key, deployment.identities)
+            recorded = _record(deployment, choice, items or (), narrowed, by, reason, yes=yes, quiet=as_json)
+            takes_effect = apply and any(decision.is_complete for decision in recorded)
+            applied = deployment.apply_decisions(new_run_id("release")) if takes_effect else None
+        if as_json:
+            rows = [decision.as_dict() for decision in recorded]
+            console.print_json({"decisions": rows, "applied": applied})
+            return
+        _show_decisions(recorded, applied)
+
+    if choice == "escalate":
+        signature = inspect.signature(decide, eval_str=True)
+        options = [option for name, option in signature.parameters.items() if name != "apply"]
+        decide.__signature__ = signature.replace(parameters=options)  # type: ignore[attr-defined]
+    return decide
+
+
+for _choice, _help in _DECISIONS.items():
+    app.command(_choice, help=_help)(_decision_command(_choice))
 
 
 @app.command("undo")
@@ -311,48 +306,31 @@ def undo(
     say(f"Undone: {', '.join(gone)}. Unless another decision stands, the item waits again.")
 
 
-def _decide(
+def _record(
+    deployment: Deployment,
     choice: Choice,
-    names: Sequence[str] | None,
-    narrowed: tuple[str | None, str | None, str | None, str | None],
-    reviewer: str,
+    names: Sequence[str],
+    narrowed: tuple[str | None, ...],
+    reviewer: ReviewerIdentity,
     reason: str,
+    *,
     yes: bool,
-    apply: bool,
-    as_json: bool,
-    key: Path | None,
-) -> None:
-    from corpus_guard.deployment import new_run_id
+    quiet: bool,
+) -> list[Decision]:
+    """Record a decision on the items that the command names or selects; several are previewed first."""
     from corpus_guard.review import decisions
     from corpus_guard.review.reviewer import clean_reason
 
     reason = clean_reason(reason)
-    with Deployment() as deployment:
-        by = reviewer_with_key(reviewer, key, deployment.identities)
-        chosen = _choose_items(deployment, names or (), narrowed)
-        rules = deployment.policy.review
-        if len(chosen) > 1:
-            forecast = decisions.preview_decision(
-                deployment.ledger, rules, [item.version_id for item in chosen], choice, by, deployment.identities
-            )
-            _confirm(forecast, yes=yes, quiet=as_json)
-        recorded = decisions.decide(
-            deployment.ledger,
-            rules,
-            chosen,
-            choice,
-            reviewer=by,
-            reason=reason,
-            policy_digest=deployment.screening.digest,
-            identities=deployment.identities,
-        )
-        takes_effect = apply and any(decision.is_complete for decision in recorded)
-        applied = deployment.apply_decisions(new_run_id("release")) if takes_effect else None
-    if as_json:
-        rows = [decision.as_dict() for decision in recorded]
-        console.print_json({"decisions": rows, "applied": applied})
-        return
-    _show_decisions(recorded, applied)
+    chosen = _choose_items(deployment, names, narrowed)
+    ledger, rules, identities = deployment.ledger, deployment.policy.review, deployment.identities
+    if len(chosen) > 1:
+        ids = [item.version_id for item in chosen]
+        _confirm(decisions.preview_decision(ledger, rules, ids, choice, reviewer, identities), yes=yes, quiet=quiet)
+    digest = deployment.screening.digest
+    return decisions.decide(
+        ledger, rules, chosen, choice, reviewer=reviewer, reason=reason, policy_digest=digest, identities=identities
+    )
 
 
 def _choose_items(deployment: Deployment, names: Sequence[str], narrowed: tuple[str | None, ...]) -> list[ItemRevision]:
