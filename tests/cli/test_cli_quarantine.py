@@ -82,7 +82,7 @@ def test_several_are_decided_after_a_preview_and_a_yes(queue: Shelf, typed: Type
 
     code, out, _ = typed("quarantine", "reject", "--campaign", campaign, *WHY, "--no-apply", "--yes")
     assert code == 0
-    assert "by severity: 2 high" in out
+    assert "by severity: 2 high" in out and "harbour · one.md" in out and "harbour · two.md" in out
     assert "Until then it can be undone" in out
     assert sorted(one["pending"] or "" for one in listed(typed)) == ["", "reject", "reject"]
     assert len(listed(typed, "--undecided")) == 1

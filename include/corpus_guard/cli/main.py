@@ -373,7 +373,7 @@ def status(as_json: Json = False) -> None:
 
 @app.command()
 def search(
-    query: Annotated[str, typer.Argument(help="Question, as a user would ask it.")],
+    query: Annotated[str, typer.Argument(help="Question, as a user would ask it.", metavar="QUERY")],
     k: Annotated[int, typer.Option("-k", min=1, max=100, help="Number of chunks.")] = 5,
     trust: Annotated[list[TrustLevel] | None, typer.Option(help="Only this trust level (repeatable).")] = None,
     as_json: Json = False,
@@ -386,6 +386,8 @@ def search(
     """
     from corpus_guard.corpus.retriever import RetrievalStatus
 
+    if not query.strip():
+        raise errors.Misuse("QUERY is empty; expected a question")
     with Deployment() as deployment:
         result = deployment.retriever.query(query, k, trust or tuple(TrustLevel), session="guard search")
     changed = result.status in {RetrievalStatus.WITHHELD, RetrievalStatus.MISSING}

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from corpus_guard.screening.decoded import DecodedLayer
 
 MAX_REASON_CHARS = 120  # of a finding, in a list
+NAMES_SHOWN = 10  # items that a preview names
 
 app = typer.Typer(help="Review documents in quarantine: look at them, release or reject them.", no_args_is_help=True)
 
@@ -190,11 +191,11 @@ def show(item: ItemId, as_json: Json = False) -> None:
     chunks = f"{plural(planned.chunks, 'chunk')} in {visible(planned.collection)}"
     if shown_item.reopened_at:
         say(f"It is served, with {chunks}: released, it stays; rejected, it leaves.")
-    else:
+    elif shown_item.waits:
         say(f"A release publishes {chunks}.")
-    if planned.needs_two:
-        say("A release needs two people.")
     if shown_item.waits:
+        if planned.needs_two:
+            say("A release needs two people.")
         say(
             f"Decide: [bold]guard quarantine release {shown_item.version_id[:8]} --reason …[/bold] or [bold]reject[/bold]"
         )
@@ -319,6 +320,7 @@ def _record(
 ) -> list[Decision]:
     """Record a decision on the items that the command names or selects; several are previewed first."""
     from corpus_guard.review import decisions
+    from corpus_guard.review.queue import find_item
     from corpus_guard.review.reviewer import clean_reason
 
     reason = clean_reason(reason)
@@ -326,7 +328,8 @@ def _record(
     ledger, rules, identities = deployment.ledger, deployment.policy.review, deployment.identities
     if len(chosen) > 1:
         ids = [item.version_id for item in chosen]
-        _confirm(decisions.preview_decision(ledger, rules, ids, choice, reviewer, identities), yes=yes, quiet=quiet)
+        forecast = decisions.preview_decision(ledger, rules, ids, choice, reviewer, identities)
+        _confirm(forecast, [find_item(ledger, name) for name in ids[:NAMES_SHOWN]], yes=yes, quiet=quiet)
     digest = deployment.screening.digest
     return decisions.decide(
         ledger, rules, chosen, choice, reviewer=reviewer, reason=reason, policy_digest=digest, identities=identities
@@ -378,9 +381,14 @@ def _require(what: str, name: str, names: Collection[str]) -> None:
         raise errors.UnknownSubject(f"{what} {name[:64]!r} is not known; known: {', '.join(sorted(names)) or 'none'}")
 
 
-def _confirm(shown: DecisionPreview, *, yes: bool, quiet: bool) -> None:
+def _confirm(shown: DecisionPreview, first: Sequence[QueueItem], *, yes: bool, quiet: bool) -> None:
+    """Show what a decision touches, the first items by name, and ask."""
     if not quiet:
         say(f"[bold]{shown.choice} {plural(shown.items, 'item')}[/bold]")
+        for item in first:
+            say(f"  {item.version_id[:8]} {visible(item.source)} · {visible(item.uri)}")
+        if shown.items > len(first):
+            say(f"  … and {shown.items - len(first):,} more")
         counts: tuple[tuple[str, Mapping[str, int]], ...] = (
             ("source", shown.by_source), ("trust", shown.by_trust), ("severity", shown.by_severity),
         )  # fmt: skip

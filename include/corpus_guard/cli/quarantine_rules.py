@@ -80,7 +80,7 @@ def history(
             name_action(entry.kind, entry.purpose, entry.undoes)
             + (" (1 of 2)" if entry.is_first_of_two else "")
             + (" (undone)" if entry.undone_at else ""),
-            visible(f"{entry.reviewer} ({entry.auth})"),
+            visible(f"{entry.reviewer} ({entry.auth})" if entry.auth else entry.reviewer),
             visible(f"{entry.source} · {entry.uri or entry.code}") if entry.source else visible(entry.subject or ""),
             visible(entry.reason),
         )

@@ -584,9 +584,10 @@ def _say_next(trace: Trace) -> None:
         say(f"To see what would be withdrawn: [bold]guard trace withdraw {trace.trace_id[:8]}[/bold]")
     else:
         say("Nothing was recorded. To withdraw these texts, repeat with [bold]--keep[/bold]")
-    chunk = next((text.chunk_id for text in trace.accused if text.version_id), None)
-    if chunk:
-        say(f'To erase: [bold]guard purge --chunk {visible(chunk)} … --reason "…"[/bold]')
+    chunks = [text.chunk_id for text in trace.accused if text.version_id]
+    if chunks:
+        others = " …" if len(chunks) > 1 else ""
+        say(f'To erase: [bold]guard purge --chunk {visible(chunks[0])}{others} --reason "…"[/bold]')
     _say_unvouched([text.chunk_id for text in trace.accused if not text.version_id])
 
 
