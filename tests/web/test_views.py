@@ -700,6 +700,7 @@ def test_an_unexpected_error_is_a_page_that_says_what_happened_and_what_next(
     assert (answer.status_code, answer.headers["content-type"]) == (500, "text/html; charset=utf-8")
     (reference,) = re.findall(r"reference (\w{8})", page)
     assert "Something went wrong" in page and "Load this page again" in page and reference in caplog.text
+    assert 'href="">Load again</a>' in answer.text and "read-only" not in page  # nobody asked what this person may do
     assert SECRET not in answer.text + caplog.text and "ValueError" not in answer.text
     problem = client.get("/", headers={"Accept": "*/*"})
     assert problem.status_code == 500 and "reference" in problem.json()["detail"]
@@ -730,6 +731,23 @@ def test_what_is_undone_is_named_in_the_history_and_beside_the_item(reviewing: R
             assert f"undo of {choice}</span>" in client.get(path).text, path
     entries = told(client.get("/api/v1/decisions?kind=undo"))["decisions"]
     assert [entry["undoes"] for entry in entries] == ["escalate", "reject", "release"]
+
+
+def test_a_command_in_a_message_is_code_and_nothing_else_is_markup(reviewing: Reviewing) -> None:
+    page = reviewing.client(Accept="text/html").get("/items/`<b>`0").text
+
+    assert "<code>guard quarantine list</code>" in page and "<code>&lt;b&gt;</code>" in page and "<b>" not in page
+
+
+def test_severities_and_trust_levels_are_offered_from_high_to_low(reviewing: Reviewing) -> None:
+    for number, severity in enumerate((Severity.LOW, Severity.LOW, Severity.CRITICAL, Severity.MEDIUM)):
+        trust = TrustLevel.OPEN if number else TrustLevel.TRUSTED
+        reviewing.wait(f"{number}.md", f"Text {number}.", trust=trust, findings=[a_finding(severity=severity)])
+
+    facets = told(reviewing.client().get("/api/v1/queue"))["facets"]
+
+    assert list(facets["severity"].items()) == [("critical", 1), ("medium", 1), ("low", 2)]
+    assert list(facets["trust"].items()) == [("trusted", 1), ("open", 3)]
 
 
 def test_a_name_with_a_line_break_looks_like_no_other(reviewing: Reviewing) -> None:

@@ -22,7 +22,7 @@ from typing import Any, Final, Literal, TypeAlias
 import orjson
 import sqlalchemy as sa
 
-from corpus_guard.domain import Finding, JsonRecord, Severity
+from corpus_guard.domain import Finding, JsonRecord, Severity, TrustLevel
 from corpus_guard.errors import Misuse, require_one_of
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.ledger import now
@@ -114,7 +114,8 @@ class QueuePage:
     total: int  # items that match the filter, on all pages
     next: str | None  # pass it as `after`; None on the last page
     facets: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """source, trust, check, severity, campaign → value → matching items; only campaigns on this page."""
+    """source, trust, check, severity, campaign → value → matching items; only campaigns on this page. Trust levels and severities
+    stand from high to low, all else by number."""
 
 
 def load_page(
@@ -351,7 +352,15 @@ def _count_facets(connection: sa.Connection, criteria: QueueFilter) -> dict[str,
         facets["severity"][row.severity or Severity.INFO.value] += row.items
         for check in filter(None, (row.checks or "").split(",")):
             facets["check"][check] += row.items
-    return {name: dict(counts.most_common()) for name, counts in facets.items()}
+    scales = {"severity": sorted(Severity, key=lambda severity: severity.rank, reverse=True), "trust": list(TrustLevel)}
+    return {
+        name: {
+            word: counts[word]
+            for word in scales.get(name) or [word for word, _ in counts.most_common()]
+            if counts[word]
+        }
+        for name, counts in facets.items()
+    }
 
 
 def _count_campaigns(connection: sa.Connection, criteria: QueueFilter, rows: Sequence[Row]) -> dict[str, int]:

@@ -177,7 +177,7 @@ def _error_response(request: Request, status: int, detail: str, headers: Mapping
     path = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
     if "text/html" in accept and not path.startswith(API):
         # Whether this person may decide is another question to a database, which may be the one that failed.
-        permissions = {"may_decide": False} if status >= 500 else {}
+        permissions = {"may_decide": False, "failed": True} if status >= 500 else {}
         find_sign_in = request.app.state.access.sign_in if status == 401 else None
         sign_in = find_sign_in(request) if find_sign_in else ""
         page = render_page(request, "error.html", status, status=status, detail=detail, sign_in=sign_in, **permissions)
