@@ -183,7 +183,7 @@ def refresh(
     if as_json:
         console.print_json(sealed)
         return
-    out.print(_counts(sealed))
+    _print_counts(sealed)
     for name, reasons in sealed["skipped"].items():
         listed = ", ".join(count_skipped(number, reason) for reason, number in reasons.items())
         say(f"Skipped in {visible(name)}: {visible(listed)}")
@@ -459,12 +459,12 @@ def main() -> None:
         _fail(f"{error.filename or 'input or output'}: {error.strerror or type(error).__name__}; {advice}", 3)
 
 
-def _counts(sealed: Any) -> Any:
+def _print_counts(sealed: Any) -> None:
     verdicts = [(name, sealed[name]) for name in ("accepted", "quarantined", "rejected", "unchanged", "failed")]
     rows = [(styled(name), f"{count:,}") for name, count in verdicts] + [
         ("[bold]documents[/bold]", f"{sealed['documents']:,}")
     ]
-    return console.table("Refresh", ("verdict", "documents"), rows, right=("documents",))
+    print_table("Refresh", ("verdict", "documents"), rows, right=("documents",))
 
 
 def _summary(counts: dict[str, Any] | None) -> str:
