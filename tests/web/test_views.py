@@ -23,6 +23,7 @@ from corpus_guard.ledger.runs import begin_run, end_run
 from corpus_guard.ledger.states import RunKind, RunState
 from corpus_guard.ledger.tables import blocked, decisions, documents, events, purges, versions
 from corpus_guard.review.decisions import MAX_ITEMS
+from corpus_guard.review.reviewer import Reviewer
 from corpus_guard.screening.checks.instructions import Instructions
 from corpus_guard.web import queue as queue_view
 from corpus_guard.web import render
@@ -685,8 +686,8 @@ def test_an_unexpected_error_is_a_page_that_says_what_happened_and_what_next(
     def fail(*_: Any, **__: Any) -> None:
         raise ValueError(SECRET)
 
-    def know_nobody() -> None:
-        fail()
+    def know_nobody() -> Reviewer:
+        raise ValueError(SECRET)
 
     if signed_in:
         monkeypatch.setattr(queue_view, "load_page", fail)

@@ -352,15 +352,10 @@ def _count_facets(connection: sa.Connection, criteria: QueueFilter) -> dict[str,
         facets["severity"][row.severity or Severity.INFO.value] += row.items
         for check in filter(None, (row.checks or "").split(",")):
             facets["check"][check] += row.items
-    scales = {"severity": sorted(Severity, key=lambda severity: severity.rank, reverse=True), "trust": list(TrustLevel)}
-    return {
-        name: {
-            word: counts[word]
-            for word in scales.get(name) or [word for word, _ in counts.most_common()]
-            if counts[word]
-        }
-        for name, counts in facets.items()
-    }
+    found = {name: dict(counts.most_common()) for name, counts in facets.items()}
+    for name, scale in (("severity", tuple(Severity)[::-1]), ("trust", tuple(TrustLevel))):
+        found[name] = {word.value: found[name][word.value] for word in scale if word.value in found[name]}
+    return found
 
 
 def _count_campaigns(connection: sa.Connection, criteria: QueueFilter, rows: Sequence[Row]) -> dict[str, int]:
