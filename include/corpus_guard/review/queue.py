@@ -352,10 +352,10 @@ def _count_facets(connection: sa.Connection, criteria: QueueFilter) -> dict[str,
         facets["severity"][row.severity or Severity.INFO.value] += row.items
         for check in filter(None, (row.checks or "").split(",")):
             facets["check"][check] += row.items
-    found = {name: dict(counts.most_common()) for name, counts in facets.items()}
+    ordered = {name: dict(counts.most_common()) for name, counts in facets.items()}
     for name, scale in (("severity", tuple(Severity)[::-1]), ("trust", tuple(TrustLevel))):
-        found[name] = {word.value: found[name][word.value] for word in scale if word.value in found[name]}
-    return found
+        ordered[name] = {word.value: ordered[name][word.value] for word in scale if word.value in ordered[name]}
+    return ordered
 
 
 def _count_campaigns(connection: sa.Connection, criteria: QueueFilter, rows: Sequence[Row]) -> dict[str, int]:
