@@ -201,11 +201,11 @@ def test_a_second_key_of_the_same_name_cannot_loosen_the_first(tmp_path: Path, p
 @pytest.mark.parametrize(
     ("old", "new", "key", "says"),
     [
-        ("max_share:", "max_sharre:", "retire.max_share", "missing"),
+        ("max_share:", "max_sharre:", "retire.max_sharre", "(missing here: max_share)"),
         ("severity: medium", "severity: mild", "quarantine.open.severity", "'info', 'low'"),
         ("risk: 0.5", "risk: 5", "quarantine.open.risk", "less than or equal to 1"),
         ("risk: 0.5", "risk: .nan", "quarantine.open.risk", "nan"),
-        ("risk: 0.5", "rsk: 0.5", "quarantine.open.risk", "missing"),
+        ("risk: 0.5", "rsk: 0.5", "quarantine.open.rsk", "(missing here: risk)"),
         ("grace_hours: 72", "grace_hours: -1", "retire.grace_hours", "greater than or equal to 0"),
         ("critical: 1.0", "critical: 7", "weights.critical", "less than or equal to 1"),
         ("critical: 1.0", "critical: -1", "weights.critical", "greater than or equal to 0"),
@@ -213,7 +213,8 @@ def test_a_second_key_of_the_same_name_cannot_loosen_the_first(tmp_path: Path, p
         ("  trusted: {", "  trustd: {", "quarantine.trustd", "trusted"),
         (", critical: 1.0", "", "(top)", "weights: missing critical"),
         ("name: default", "name: default\nrejct: [a]", "rejct", "unknown key; remove it or correct its spelling"),
-        ("name: default", "nme: default", "name", "missing; add it"),
+        ("name: default", "nme: default", "nme", "unknown key; remove it or correct its spelling (known keys: name, "),
+        ("name: default", "", "name", "missing; add it"),
     ],
 )
 def test_a_wrong_key_of_the_policy_is_named_with_the_fix(

@@ -27,6 +27,8 @@ text.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 
 class GuardError(Exception):
     """Anything Corpus Guard raises on purpose."""
@@ -38,6 +40,16 @@ class Misuse(GuardError):
 
 class SettingsError(Misuse):
     """A configuration file or variable is wrong; the message names file, key and fix."""
+
+
+def require_one_of(subject: str, value: str, words: Collection[str]) -> None:
+    """Refuse a word that is none of `words`.
+
+    Raises:
+        Misuse: the message names them.
+    """
+    if value not in words:
+        raise Misuse(f"{subject} '{value[:40]}': expected one of {', '.join(words)}")
 
 
 class UnknownSubject(Misuse):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+from collections.abc import Sequence
 from difflib import get_close_matches
 from functools import cache, cached_property
 from pathlib import Path
@@ -390,36 +391,42 @@ def validate(data: object, model: type[Model], *, where: str, below: str = "") -
         below: the key that holds `data`, for messages.
 
     Raises:
-        SettingsError: something is wrong; the message names the first problem and counts the others.
+        SettingsError: something is wrong; the message names one problem, a misspelt key first, and counts the others.
     """
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        problems = error.errors()
+        # A misspelt key is also a missing one: the spelling is what a person has to see.
+        problems = sorted(error.errors(), key=lambda problem: problem["type"] != "extra_forbidden")
         first = problems[0]
         key = ".".join([*filter(None, [below]), *map(str, first["loc"])]) or "(top)"
         others = len(problems) - 1
         more = f" ({others} more {'problem' if others == 1 else 'problems'})" if others else ""
-        raise SettingsError(f"{where}: {key}: {_explanation(first, model)}{more}") from error
+        raise SettingsError(f"{where}: {key}: {_explanation(first, model, problems)}{more}") from error
 
 
 def _without_password(value: object) -> object:
     return re.sub(r"//\S*@", "//***@", value) if isinstance(value, str) else value
 
 
-def _explanation(problem: ErrorDetails, model: type[BaseModel]) -> str:
+def _explanation(problem: ErrorDetails, model: type[BaseModel], problems: Sequence[ErrorDetails]) -> str:
     if problem["type"] == "extra_forbidden":
-        return f"unknown key; remove it or correct its spelling (known keys: {_known_keys(problem['loc'], model)})"
+        return f"unknown key; remove it or correct its spelling ({_known_keys(problem['loc'], model, problems)})"
     if problem["type"] == "missing":
         return "missing; add it"
     message = problem["msg"].removeprefix("Value error, ")
     return f"{message} (got {_without_password(repr(problem['input']))})"
 
 
-def _known_keys(location: tuple[int | str, ...], model: type[BaseModel]) -> str:
+def _known_keys(location: tuple[int | str, ...], model: type[BaseModel], problems: Sequence[ErrorDetails]) -> str:
     # Only the top level is resolved; for a nested key the message names its full path, which is enough to
     # find it.
-    return ", ".join(model.model_fields) if len(location) == 1 else "see the comments in the file"
+    if len(location) == 1:
+        return f"known keys: {', '.join(model.model_fields)}"
+    missing = [
+        str(other["loc"][-1]) for other in problems if other["type"] == "missing" and other["loc"][:-1] == location[:-1]
+    ]
+    return f"missing here: {', '.join(missing)}" if missing else "known keys: see the comments in the file"
 
 
 def _is_postgresql(url: str) -> bool:

@@ -674,6 +674,7 @@ def commands(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tup
         yield from commands(one, (*path, name))
 
 
+DECISIONS = ("release", "reject", "escalate")
 COMMANDS = dict(commands(typer.main.get_command(cli.app)))
 
 
@@ -689,6 +690,20 @@ def test_help_of_every_command_explains_it(path: tuple[str, ...]) -> None:
     assert not takes_something or f"`guard {' '.join(path)}" in command.help
     for option in command.params:
         assert getattr(option, "help", None), f"{option.name} is not explained"
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=lambda path: " ".join(path) or "guard")
+def test_the_usage_line_names_each_argument_once(path: tuple[str, ...]) -> None:
+    shown = CliRunner().invoke(cli.app, [*path, "--help"], env={"COLUMNS": "200", "TERM": "dumb"}).stdout
+    usage = next(line for line in shown.splitlines() if "Usage:" in line)
+
+    assert "[[" not in usage and "......" not in usage and "...}" not in usage
+
+
+def test_an_escalation_has_nothing_to_apply() -> None:
+    options = {name: {option.name for option in COMMANDS["quarantine", name].params} for name in DECISIONS}
+
+    assert options["release"] == options["reject"] == options["escalate"] | {"apply"}
 
 
 SPEAKS_NOTHING_ELSE = {

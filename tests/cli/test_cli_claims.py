@@ -243,7 +243,7 @@ def test_a_reader_learns_from_attacks_with_and_without_passages(tmp_path: Path, 
             ("--passages", "passages.jsonl"),
             "--passages: they teach nothing without --attacks on their questions; expected both",
         ),
-        (("--without", "cheese"), "cheese: no such file of pairs; expected one of computing, devices, "),
+        (("--without", "cheese"), "--without 'cheese': expected one of computing, devices, "),
         (("--pairs", "."), "holds no pairs"),
     ],
 )

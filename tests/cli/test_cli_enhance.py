@@ -45,7 +45,7 @@ def test_enable_list_withdraw(run: Run, deployment: Workspace) -> None:
     assert (one["state"], one["served"], one["created_by"]) == ("active", True, "ada")
     ends = datetime.fromisoformat(one["expires_at"]) - datetime.now(UTC)
     assert timedelta(days=29) < ends < timedelta(days=31)
-    assert "1 enhancements" in listed.stdout
+    assert "1 enhancement\n" in listed.stdout
     assert QUERY in listed.stdout
     assert told(run, "list", "--state", "withdrawn") == {"enhancements": []}
     with deployment.guard() as guard:

@@ -82,7 +82,7 @@ def test_several_are_decided_after_a_preview_and_a_yes(queue: Shelf, typed: Type
 
     code, out, _ = typed("quarantine", "reject", "--campaign", campaign, *WHY, "--no-apply", "--yes")
     assert code == 0
-    assert "by severity: 2 high" in out
+    assert "by severity: 2 high" in out and "harbour · one.md" in out and "harbour · two.md" in out
     assert "Until then it can be undone" in out
     assert sorted(one["pending"] or "" for one in listed(typed)) == ["", "reject", "reject"]
     assert len(listed(typed, "--undecided")) == 1
@@ -162,7 +162,7 @@ def test_what_was_decided_is_taken_back_and_told(queue: Shelf, typed: Typed, ref
     assert [one["kind"] for one in told["entries"]] == ["undo", "reject"]
     assert as_json(typed("quarantine", "history", "--json", "--by", "mo", "--item", item))["total"] == 1
     shown = typed("quarantine", "history")[1]
-    assert "reject (undone)" in shown
+    assert "reject (undone)" in shown and "undo of reject" in shown
     assert f"{decision[:8]}  " in shown
     assert decision not in shown
     assert "\x1b" not in shown
@@ -187,6 +187,7 @@ def test_an_ambiguous_beginning_of_an_id_names_the_ids(
     [
         (("list", "--source", "nonsense"), "source 'nonsense' is not known; known: harbour"),
         (("list", "--check", "nonsense"), "check 'nonsense' is not known; known: conflict, coordination"),
+        (("history", "--kind", "relaese"), "kind 'relaese': expected one of release, reject, escalate, undo"),
         (("history", "--source", "nonsense"), "source 'nonsense' is not known; known: harbour"),
         (("reject", "--source", "nonsense", "--reason", "x"), "source 'nonsense' is not known; known: harbour"),
         (("reject", "--check", "nonsense", "--reason", "x"), "check 'nonsense' is not known; known: conflict"),

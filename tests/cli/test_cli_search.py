@@ -18,8 +18,9 @@ def search(deployment: Workspace, monkeypatch: pytest.MonkeyPatch, typed: Typed)
 
 
 def test_it_says_whether_nothing_is_published_everything_withheld_or_gone(
-    search: Typed, deployment: Workspace, chroma: chromadb.ClientAPI
+    search: Typed, typed: Typed, deployment: Workspace, chroma: chromadb.ClientAPI
 ) -> None:
+    assert "QUERY is empty; expected a question" in typed("search", " ")[2]
     code, out, _ = search()
     assert (code, out.strip()) == (0, "Nothing is published yet. Run guard refresh.")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import unicodedata
+from collections import Counter
 from datetime import datetime, timedelta, timezone
 
 import pytest
@@ -178,3 +179,32 @@ def test_a_time_is_shown_in_utc_to_the_minute_or_the_second() -> None:
     assert format_time(when, seconds=True) == "2026-02-28 23:30:59"
     assert format_time(None) == format_time("") == ""
     assert format_time(None, missing="never") == "never"
+
+
+def test_what_a_list_leaves_out_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(_console, "say", said.append)
+
+    for rows in (range(20), range(1_021)):
+        _console.say_rest(rows, 20)
+
+    assert said == ["… and 1,001 more; --json shows all"]
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 200])
+def test_a_narrow_table_folds_and_loses_no_character(
+    width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reason, path = "wrong document, sorry", "notes · pump-winter-note.md"
+    rows = [
+        ("a82b9717", "2026-11-30 01:37", "undo of release", "root (cli)", path, "wrong document", ""),
+        ("c779e8e5", "2026-11-30 01:36", "release (undone)", "ada (SimpleAuth)", path, reason, ""),
+    ]
+    monkeypatch.setattr(_console.out, "width", width)
+
+    _console.print_table("2 decisions", ("id", "when", "what", "who", "about", "why", "never"), rows)
+
+    shown = capsys.readouterr().out
+    assert max(map(len, shown.splitlines())) <= width
+    assert Counter(shown.replace(" ", "")) >= Counter("".join(map("".join, rows)).replace(" ", ""))
+    assert "a82b9717" in shown and ("2026-11-30 01:37" in shown or width < 100)

@@ -266,6 +266,31 @@ def test_a_viewer_is_offered_nothing(reviewing: Reviewing, browser: Browser, add
     session.quiet()
 
 
+def test_the_current_view_is_in_sight_on_a_narrow_screen(browser: Browser, address: str) -> None:
+    session = watched(browser, address, width=400, headers={"Who": "ada"})
+    for view in ("history", "reports", "health"):
+        session.page.goto(address + view)
+        box = session.page.locator("nav [aria-current]").bounding_box()
+        assert box and box["x"] >= 0 and box["x"] + box["width"] <= 400, view
+    session.quiet()
+
+
+def test_the_next_document_by_key_is_that_of_the_filtered_queue(
+    reviewing: Reviewing, address: str, ada: Watched
+) -> None:
+    items = {uri: reviewing.wait(uri, f"About {uri}.", source=uri[0]) for uri in ("a1.md", "b1.md", "a2.md")}
+    page = ada.page
+    page.goto(f"{address}?source=a&sort=age")
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/items/{items['a1.md'].version_id}?source=a&sort=age")
+    page.keyboard.press("n")
+    page.wait_for_url(f"**/items/{items['a2.md'].version_id}?source=a&sort=age")
+    page.keyboard.press("u")
+    page.wait_for_url("**/?source=a&sort=age")
+    assert page.locator("tr[data-item]").count() == 2
+
+
 @pytest.mark.parametrize("width", [800, 1280])
 def test_nothing_runs_off_the_page(reviewing: Reviewing, browser: Browser, address: str, width: int) -> None:
     long = "W" * 300

@@ -23,9 +23,16 @@ from corpus_guard.ledger.runs import begin_run, end_run
 from corpus_guard.ledger.states import RunKind, RunState
 from corpus_guard.ledger.tables import blocked, decisions, documents, events, purges, versions
 from corpus_guard.review.decisions import MAX_ITEMS
+from corpus_guard.review.reviewer import Reviewer
 from corpus_guard.screening.checks.instructions import Instructions
+from corpus_guard.web import queue as queue_view
+from corpus_guard.web import render
+from corpus_guard.web.app import make_app
 from corpus_guard.web.plots import JUDGED
 from material import a_version
+from plain_access import plain_access
+
+SECRET = "a secret of the document"
 
 
 def told(answer: Any) -> Any:
@@ -556,6 +563,46 @@ def test_the_next_document_is_the_next_of_the_queue_and_after_the_last_the_first
     assert seen == [items[number].version_id for number in (0, 2, 3, 0)]
 
 
+@pytest.mark.parametrize(
+    ("query", "order"),
+    [
+        ("source=wiki", ["4.md", "2.md", "0.md"]),
+        ("sort=age", ["0.md", "1.md", "2.md", "3.md", "4.md"]),
+        ("sort=source", ["1.md", "3.md", "4.md", "2.md", "0.md"]),
+        ("source=wiki&text=.md&sort=age", ["0.md", "2.md", "4.md"]),
+    ],
+)
+def test_the_next_document_is_the_next_of_the_queue_one_came_from(
+    reviewing: Reviewing, query: str, order: list[str]
+) -> None:
+    for number in range(5):
+        source = "handbook" if number % 2 else "wiki"
+        risk = 0.9 - number / 10 if number % 2 else 0.1 + number / 10
+        reviewing.wait(f"{number}.md", f"Text number {number}.", source=source, risk=risk, findings=[a_finding()])
+    client = reviewing.client()
+    listed = client.get(f"/?{query}").text
+    address = "/" + html.unescape(re.findall(r'class="where" id="first" href="\./(items/[^"]+)"', listed)[0])
+    seen = []
+    for _ in order:
+        page = client.get(address).text
+        seen += re.findall(r"<h1><bdi>([^<]+)", page)
+        assert f'href="../?{html.escape(query)}" data-queue' in page
+        assert f'href="?view=raw&amp;{html.escape(query)}#text"' in page
+        (following,) = re.findall(r'href="\.\./(items/[^"]+)" data-next-item', page)
+        assert f'data-next="{following}"' in page
+        address = "/" + html.unescape(following)
+
+    assert seen == order
+    assert address.split("?")[0].endswith(reviewing_id(reviewing, order[0]))
+
+
+def reviewing_id(reviewing: Reviewing, uri: str) -> str:
+    """The version of the document at `uri`."""
+    with reviewing.ledger.read() as connection:
+        statement = sa.select(documents.c.latest_version).where(documents.c.uri == uri)
+        return str(connection.execute(statement).scalar_one())
+
+
 def test_an_item_names_its_campaign_where_others_belong_to_it(reviewing: Reviewing) -> None:
     items = [reviewing.wait(f"{number}.md", f"Text number {number}.") for number in range(3)]
     for campaign, members in (("a" * 32, items[:2]), ("b" * 32, items[2:])):
@@ -615,6 +662,12 @@ def test_the_history_tells_whoever_may_undo_a_decision_that_it_is_pending(review
     [
         ("/nothing", 404, "Not found", "there is no page at this address"),
         ("/?severity=worse", 400, "The address is not valid", "expected one of info, low"),
+        ("/?state=held", 400, "The address is not valid", "expected one of accepted, quarantined"),
+        ("/history?kind=relaese", 400, "The address is not valid", "expected one of release, reject"),
+        ("/history?kind=a+long+wrong+word", 400, "The address is not valid", "expected one of release, reject"),
+        ("/corpus?state=served", 400, "The address is not valid", "expected one of accepted, quarantined"),
+        ("/reports?state=opne", 400, "The address is not valid", "expected one of any, open"),
+        ("/map?by=colour", 400, "The address is not valid", "expected one of state"),
     ],
 )
 def test_an_error_says_what_is_wrong_with_the_address(
@@ -624,6 +677,78 @@ def test_an_error_says_what_is_wrong_with_the_address(
 
     assert answer.status_code == status
     assert f"<h1>{heading}</h1>" in answer.text and detail in answer.text
+
+
+@pytest.mark.parametrize("signed_in", [True, False])
+def test_an_unexpected_error_is_a_page_that_says_what_happened_and_what_next(
+    reviewing: Reviewing, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, signed_in: bool
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise ValueError(SECRET)
+
+    def know_nobody() -> Reviewer:
+        raise ValueError(SECRET)
+
+    if signed_in:
+        monkeypatch.setattr(queue_view, "load_page", fail)
+    else:  # access control itself fails: nobody is known
+        reviewing.app = make_app(reviewing.guard, replace(plain_access(), authorize_view=know_nobody))
+    client = reviewing.client(Accept="text/html")
+
+    answer = client.get("/")
+
+    page = html.unescape(re.sub(r"<[^>]+>", "", answer.text))
+    assert (answer.status_code, answer.headers["content-type"]) == (500, "text/html; charset=utf-8")
+    (reference,) = re.findall(r"reference (\w{8})", page)
+    assert "Something went wrong" in page and "Load this page again" in page and reference in caplog.text
+    assert 'href="">Load again</a>' in answer.text and "read-only" not in page  # nobody asked what this person may do
+    assert SECRET not in answer.text + caplog.text and "ValueError" not in answer.text
+    problem = client.get("/", headers={"Accept": "*/*"})
+    assert problem.status_code == 500 and "reference" in problem.json()["detail"]
+
+
+def test_an_error_page_that_cannot_be_drawn_is_plain_text(
+    reviewing: Reviewing, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise ValueError(SECRET)
+
+    monkeypatch.setattr(render, "environment", fail)
+
+    answer = reviewing.client(Accept="text/html").get("/")
+
+    assert (answer.status_code, answer.headers["content-type"]) == (500, "text/plain; charset=utf-8")
+    assert "reference" in answer.text and SECRET not in answer.text + caplog.text
+
+
+def test_what_is_undone_is_named_in_the_history_and_beside_the_item(reviewing: Reviewing) -> None:
+    client = reviewing.client()
+    for choice in ("release", "reject", "escalate"):
+        item = reviewing.wait(f"{choice}.md")
+        (made,) = told(client.post("/api/v1/decisions", json=deciding(item, choice)))["decisions"]
+        told(client.post(f"/api/v1/decisions/{made['decision_id']}/undo", json={"reason": "wrong document"}))
+
+        for path in ("/history", f"/items/{item.version_id}"):
+            assert f"undo of {choice}</span>" in client.get(path).text, path
+    entries = told(client.get("/api/v1/decisions?kind=undo"))["decisions"]
+    assert [entry["undoes"] for entry in entries] == ["escalate", "reject", "release"]
+
+
+def test_a_command_in_a_message_is_code_and_nothing_else_is_markup(reviewing: Reviewing) -> None:
+    page = reviewing.client(Accept="text/html").get("/items/`<b>`0").text
+
+    assert "<code>guard quarantine list</code>" in page and "<code>&lt;b&gt;</code>" in page and "<b>" not in page
+
+
+def test_severities_and_trust_levels_are_offered_from_high_to_low(reviewing: Reviewing) -> None:
+    for number, severity in enumerate((Severity.LOW, Severity.LOW, Severity.CRITICAL, Severity.MEDIUM)):
+        trust = TrustLevel.OPEN if number else TrustLevel.TRUSTED
+        reviewing.wait(f"{number}.md", f"Text {number}.", trust=trust, findings=[a_finding(severity=severity)])
+
+    facets = told(reviewing.client().get("/api/v1/queue"))["facets"]
+
+    assert list(facets["severity"].items()) == [("critical", 1), ("medium", 1), ("low", 2)]
+    assert list(facets["trust"].items()) == [("trusted", 1), ("open", 3)]
 
 
 def test_a_name_with_a_line_break_looks_like_no_other(reviewing: Reviewing) -> None:

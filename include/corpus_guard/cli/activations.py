@@ -28,7 +28,7 @@ class ProbeKind(StrEnum):
 
 
 Targets = Annotated[
-    list[Path], typer.Argument(help="JSONL files in PoisonedRAG's format, one data set each.", metavar="TARGETS...")
+    list[Path], typer.Argument(help="JSONL files in PoisonedRAG's format, one data set each.", metavar="TARGETS")
 ]
 PassageFiles = Annotated[
     list[Path] | None,

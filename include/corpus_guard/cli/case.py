@@ -10,7 +10,7 @@ import typer
 
 from corpus_guard import errors
 from corpus_guard.cli import console
-from corpus_guard.cli.console import format_time, out, print_table, say, styled, visible
+from corpus_guard.cli.console import format_time, out, print_table, say, say_rest, styled, visible
 from corpus_guard.cli.options import Json, Reviewer
 from corpus_guard.deployment import Deployment, new_run_id
 from corpus_guard.domain import plural
@@ -385,8 +385,7 @@ def _show_step(step: PlannedStep) -> None:
     say(f"[bold]{step.step.step_id[:8]}[/bold] {state} [bold]{step.title}[/bold] ({step.step.kind.value})")
     for place in list(step.names.values())[:NAMES_SHOWN]:
         say(f"    {visible(place)}")
-    if len(step.names) > NAMES_SHOWN:
-        say(f"    and {len(step.names) - NAMES_SHOWN:,} more; --json names all")
+    say_rest(step.names, NAMES_SHOWN, indent="    ")
     if step.note:
         say(f"    [dim]{visible(step.note)}[/dim]")
     if step.approval:

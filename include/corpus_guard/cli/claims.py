@@ -31,7 +31,7 @@ MAX_BYTES = 10_000_000
 def claims(
     path: Annotated[Path, typer.Argument(help="A text file (UTF-8).", metavar="FILE")],
     other: Annotated[
-        Path | None, typer.Argument(help="A second one: shows where the two agree and conflict.", metavar="[OTHER]")
+        Path | None, typer.Argument(help="A second one: shows where the two agree and conflict.", metavar="OTHER")
     ] = None,
     pairs_read: Annotated[
         int,

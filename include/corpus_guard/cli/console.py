@@ -9,12 +9,13 @@ import contextlib
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
+from rich.cells import cell_len
+from rich.console import Console, JustifyMethod
 from rich.markup import escape
 from rich.progress import (
     BarColumn,
@@ -47,6 +48,8 @@ _BEFORE_BRACKET = re.compile(r"\\(?=\[)")
 
 
 UNFOLDED = 16  # characters: an id, a time, a state
+FOLDED = 8  # characters that a folded column needs
+GAP = 2  # characters between columns
 
 
 def visible(text: str, *, lines: bool = False) -> str:
@@ -79,6 +82,12 @@ def as_json(value: Any, *, indent: int | None = None) -> str:
 def say(text: str) -> None:
     """Print a line to standard output, as long as it is. It may hold markup, so hostile text must have gone through `visible`."""
     out.print(text, soft_wrap=True)
+
+
+def say_rest(rows: Sized, shown: int, indent: str = "") -> None:
+    """Say how many rows were left out after the first `shown`, and how to see them."""
+    if len(rows) > shown:
+        say(f"{indent}… and {len(rows) - shown:,} more; --json shows all")
 
 
 def say_aside(text: str) -> None:
@@ -117,31 +126,41 @@ def styled(word: str, styles: dict[str, str] = STATE_STYLE) -> str:
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[str] = ()) -> Table:
-    """Return a plain table without the columns that are empty in all rows; ids, times and states are not folded.
+    """Return a plain table without the columns that are empty in all rows; ids, times and states are folded last.
 
     Cells may hold markup, so hostile text must have gone through `visible`.
     """
     result = Table(
-        title=title, title_justify="left", header_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0)
+        title=title, title_justify="left", header_style="bold", box=None, pad_edge=False, padding=(0, GAP, 0, 0)
     )
     listed = list(rows)
     shown = [number for number in range(len(columns)) if not listed or any(row[number] for row in listed)]
-    for number in shown:
-        width = max((Text.from_markup(row[number]).cell_len for row in listed), default=0)
-        result.add_column(
-            columns[number],
-            justify="right" if columns[number] in right else "left",
-            overflow="fold",
-            min_width=width if width <= UNFOLDED else None,
-        )
+    cells = [[columns[number], *(Text.from_markup(row[number]).plain for row in listed)] for number in shown]
+    for number, width in zip(shown, _share_width(cells), strict=True):
+        justify: JustifyMethod = "right" if columns[number] in right else "left"
+        result.add_column(columns[number], justify=justify, overflow="fold", width=width)
     for row in listed:
         result.add_row(*(row[number] for number in shown))
     return result
 
 
+def _share_width(columns: Sequence[Sequence[str]]) -> list[int | None]:
+    """Return the width of each column; None: as it comes. Short cells are folded last, and first between words."""
+    wanted = [max(map(cell_len, cells)) for cells in columns]
+    room = out.width - GAP * len(columns)
+    for split in (lambda cell: [cell], str.split):
+        longest = [max(cell_len(part) for cell in cells for part in split(cell) or [""]) for cells in columns]
+        least = [width if width <= UNFOLDED else FOLDED for width in longest]
+        spare, missing = room - sum(least), sum(wanted) - sum(least)
+        if 0 <= spare < missing:
+            return [width + spare * (full - width) // missing for width, full in zip(least, wanted, strict=True)]
+    return [None] * len(columns)
+
+
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[str] = ()) -> None:
-    """Print what `table` returns to standard output."""
-    out.print(table(title, columns, rows, right))
+    """Print a title, however wide, and below it what `table` returns, to standard output."""
+    say(f"[italic]{title}[/italic]")
+    out.print(table("", columns, rows, right))
 
 
 @contextlib.contextmanager

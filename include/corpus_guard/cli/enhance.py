@@ -7,11 +7,10 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
 from corpus_guard import errors
 from corpus_guard.cli import console
-from corpus_guard.cli.console import out, say, styled, visible
+from corpus_guard.cli.console import out, print_table, say, styled, visible
 from corpus_guard.cli.options import Json, MaxRows, Reviewer
 from corpus_guard.deployment import Deployment, new_run_id
 from corpus_guard.domain import plural
@@ -96,7 +95,7 @@ def list_(
     if as_json:
         console.print_json({"enhancements": [enhancement.as_dict() for enhancement in enhancements]})
         return
-    out.print(_table(f"{len(enhancements)} enhancements", enhancements))
+    _print_enhancements(plural(len(enhancements), "enhancement"), enhancements)
 
 
 @app.command("withdraw")
@@ -157,7 +156,7 @@ def _show(done: EnhancementChange, as_json: bool) -> None:
         console.print_json(done.as_dict())
         return
     if done.enhancements:
-        out.print(_table("Enhancements", done.enhancements))
+        _print_enhancements("Enhancements", done.enhancements)
     else:
         say("No enhancement has expired.")
     say(
@@ -165,7 +164,7 @@ def _show(done: EnhancementChange, as_json: bool) -> None:
     )
 
 
-def _table(title: str, enhancements: Sequence[Enhancement]) -> Table:
+def _print_enhancements(title: str, enhancements: Sequence[Enhancement]) -> None:
     rows = [
         (
             enhancement.enhancement_id[:8],
@@ -178,4 +177,4 @@ def _table(title: str, enhancements: Sequence[Enhancement]) -> Table:
         )
         for enhancement in enhancements
     ]
-    return console.table(title, ("id", "state", "served", "ends", "by", "question", "text"), rows)
+    print_table(title, ("id", "state", "served", "ends", "by", "question", "text"), rows)

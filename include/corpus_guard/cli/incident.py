@@ -8,7 +8,7 @@ import typer
 
 from corpus_guard import errors
 from corpus_guard.cli import console
-from corpus_guard.cli.console import format_time, print_table, say, styled, visible
+from corpus_guard.cli.console import format_time, print_table, say, say_rest, styled, visible
 from corpus_guard.cli.options import Json, Reviewer
 from corpus_guard.deployment import Deployment, new_run_id
 from corpus_guard.domain import plural
@@ -37,8 +37,8 @@ def list_(
     """
     from corpus_guard.proof.incidents import list_incidents
 
-    if state is not None and state not in INCIDENT_STATES:
-        raise errors.Misuse(f"--state {state}: expected one of {', '.join(INCIDENT_STATES)}")
+    if state is not None:
+        errors.require_one_of("--state", state, INCIDENT_STATES)
     with Deployment() as deployment:
         incidents = list_incidents(deployment.ledger, *([state] if state else []))
     if as_json:
@@ -94,8 +94,7 @@ def show(name: Name, as_json: Json = False) -> None:
         for deviation in deviations[:SHOWN]
     ]
     print_table("Deviations", ("kind", "subject", "what", "healable"), rows)
-    if len(deviations) > SHOWN:
-        say(f"{len(deviations) - SHOWN:,} more; --json shows all")
+    say_rest(deviations, SHOWN)
 
 
 @app.command()

@@ -33,6 +33,7 @@ from corpus_guard.cli import (
     console,
     enhance,
     evaluate,
+    evaluate_claims,
     evaluate_orders,
     evaluate_ragforensics,
     evaluate_traceback,
@@ -52,6 +53,7 @@ from corpus_guard.cli import (
     source,
     trace,
     train,
+    train_contradictions,
     watch,
     witness,
 )
@@ -101,8 +103,8 @@ for group, parts in {
     "export": (export,),
     "keys": (keys,),
     "witness": (witness,),
-    "evaluate": (evaluate, evaluate_traceback, evaluate_ragforensics, evaluate_orders),
-    "train": (train,),
+    "evaluate": (evaluate, evaluate_claims, evaluate_traceback, evaluate_ragforensics, evaluate_orders),
+    "train": (train, train_contradictions),
     "expectations": (expectations,),
     "checks": (checks,),
 }.items():
@@ -181,7 +183,7 @@ def refresh(
     if as_json:
         console.print_json(sealed)
         return
-    out.print(_counts(sealed))
+    _print_counts(sealed)
     for name, reasons in sealed["skipped"].items():
         listed = ", ".join(count_skipped(number, reason) for reason, number in reasons.items())
         say(f"Skipped in {visible(name)}: {visible(listed)}")
@@ -207,7 +209,7 @@ def refresh(
 def screen(
     paths: Annotated[
         list[Path],
-        typer.Argument(help="Folders, documents, and JSONL, CSV or Parquet files of rows.", metavar="INPUT..."),
+        typer.Argument(help="Folders, documents, and JSONL, CSV or Parquet files of rows.", metavar="INPUT"),
     ],
     output: Annotated[Path | None, typer.Option("--out", "-o", help="Output file. Default: standard output.")] = None,
     form: Annotated[
@@ -371,7 +373,7 @@ def status(as_json: Json = False) -> None:
 
 @app.command()
 def search(
-    query: Annotated[str, typer.Argument(help="Question, as a user would ask it.")],
+    query: Annotated[str, typer.Argument(help="Question, as a user would ask it.", metavar="QUERY")],
     k: Annotated[int, typer.Option("-k", min=1, max=100, help="Number of chunks.")] = 5,
     trust: Annotated[list[TrustLevel] | None, typer.Option(help="Only this trust level (repeatable).")] = None,
     as_json: Json = False,
@@ -384,6 +386,8 @@ def search(
     """
     from corpus_guard.corpus.retriever import RetrievalStatus
 
+    if not query.strip():
+        raise errors.Misuse("QUERY is empty; expected a question")
     with Deployment() as deployment:
         result = deployment.retriever.query(query, k, trust or tuple(TrustLevel), session="guard search")
     changed = result.status in {RetrievalStatus.WITHHELD, RetrievalStatus.MISSING}
@@ -455,12 +459,12 @@ def main() -> None:
         _fail(f"{error.filename or 'input or output'}: {error.strerror or type(error).__name__}; {advice}", 3)
 
 
-def _counts(sealed: Any) -> Any:
+def _print_counts(sealed: Any) -> None:
     verdicts = [(name, sealed[name]) for name in ("accepted", "quarantined", "rejected", "unchanged", "failed")]
     rows = [(styled(name), f"{count:,}") for name, count in verdicts] + [
         ("[bold]documents[/bold]", f"{sealed['documents']:,}")
     ]
-    return console.table("Refresh", ("verdict", "documents"), rows, right=("documents",))
+    print_table("Refresh", ("verdict", "documents"), rows, right=("documents",))
 
 
 def _summary(counts: dict[str, Any] | None) -> str:

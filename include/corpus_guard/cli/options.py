@@ -74,6 +74,15 @@ ReaderRuns = Annotated[
 ]
 READER_RUNS = 2
 """Trainings whose mean the package ships."""
+Share = Annotated[
+    float,
+    typer.Option(
+        min=0.01,
+        max=1,
+        help="With --start: how much the new weights count in the mean that is written; the rest are those of --start. "
+        "After many examples 0.3 to 0.5 forgets less.",
+    ),
+]
 JsonFile = Annotated[
     Path | None, typer.Option("--json", help="Write all figures to this file; - means standard output.")
 ]
@@ -102,6 +111,16 @@ def reviewer_with_key(name: str, key: Path | None, identities: Identities) -> Re
     from corpus_guard.proof.log.key_files import read_private_key
 
     return identities.sign_in(read_private_key(key), login_name())
+
+
+def refuse_share_of_nothing(start: Path | None, share: float) -> None:
+    """Refuse a share of new weights where there are no old ones.
+
+    Raises:
+        Misuse: always then.
+    """
+    if share < 1 and not start:
+        raise Misuse(f"--share {share:g}: there is nothing to share with; expected --start with weights to go on from")
 
 
 def read_questions(path: Path | None) -> tuple[str, ...]:

@@ -133,7 +133,7 @@ def _show(result: Verification, sources: Mapping[str, str]) -> None:
             )
             for deviation in result.deviations[:DEVIATIONS_SHOWN]
         ]
-        print_table(f"The first {len(rows):,}", ("kind", "subject", "what", "healable"), rows)
+        print_table("Deviations", ("kind", "subject", "what", "healable"), rows)
         hidden = len(result.deviations) - len(rows) + result.more
         if hidden:
             say(f"{hidden:,} more; --json shows the first {len(result.deviations):,}")
@@ -144,7 +144,7 @@ def _show(result: Verification, sources: Mapping[str, str]) -> None:
         f"{plural(result.files_known, 'stored file')}{'' if result.files_read == result.files_known else ' (--deep reads all)'}."
     )
     if result.unsigned:
-        say(f"Not signed yet: {plural(result.unsigned, 'event')}; the next seal signs them.")
+        say(f"Not signed yet: {plural(result.unsigned, 'event')}; the next seal signs what is missing.")
     total = len(result.deviations) + result.more
     say("[green]It holds.[/green]" if result.holds else f"[bold red]{plural(total, 'deviation')}.[/bold red]")
 

@@ -9,7 +9,7 @@ import typer
 from corpus_guard import errors
 from corpus_guard.cli import console
 from corpus_guard.cli.ask_again import traces_to_ask
-from corpus_guard.cli.console import print_table, say, say_aside, visible
+from corpus_guard.cli.console import print_table, say, say_aside, say_rest, visible
 from corpus_guard.cli.options import Json, PermanentReason, Reviewer
 from corpus_guard.deployment import Deployment, new_run_id
 from corpus_guard.domain import plural
@@ -102,8 +102,7 @@ def _show_plan(planned: PurgePlan, as_json: bool) -> None:
     ]
     columns = ("source", "document", "trust", "served", "versions")
     print_table(f"{plural(len(planned.documents), 'document')} would be purged", columns, rows, right=("versions",))
-    if len(planned.documents) > DOCUMENTS_SHOWN:
-        say(f"… and {len(planned.documents) - DOCUMENTS_SHOWN:,} more; --json shows all")
+    say_rest(planned.documents, DOCUMENTS_SHOWN)
     say(
         f"{plural(len(planned.versions), 'version')} with {plural(len(planned.chunks), 'chunk')} in "
         f"{', '.join(planned.collections) or 'no collection'}; "

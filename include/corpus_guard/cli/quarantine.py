@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 from rich.padding import Padding
@@ -16,17 +16,19 @@ from corpus_guard import errors
 from corpus_guard.cli import console
 from corpus_guard.cli.console import SEVERITY_STYLE, format_time, out, print_table, say, styled, visible
 from corpus_guard.cli.options import AfterPage, FromSource, Json, OwnKey, Reason, Reviewer, reviewer_with_key
-from corpus_guard.deployment import Deployment
+from corpus_guard.deployment import Deployment, new_run_id
 from corpus_guard.domain import plural
 
 if TYPE_CHECKING:
     from corpus_guard.review.decisions import Choice, Decision, DecisionPreview, ItemRevision
     from corpus_guard.review.evidence import Contradiction
-    from corpus_guard.review.queue import QueueItem
+    from corpus_guard.review.queue import QueueItem, Sort
     from corpus_guard.review.release import ReleaseResult
+    from corpus_guard.review.reviewer import Reviewer as ReviewerIdentity
     from corpus_guard.screening.decoded import DecodedLayer
 
 MAX_REASON_CHARS = 120  # of a finding, in a list
+NAMES_SHOWN = 10  # items that a preview names
 
 app = typer.Typer(help="Review documents in quarantine: look at them, release or reject them.", no_args_is_help=True)
 
@@ -34,7 +36,7 @@ app = typer.Typer(help="Review documents in quarantine: look at them, release or
 ItemId = Annotated[str, typer.Argument(help="Id of the item, or a prefix of it.", metavar="ITEM")]
 Items = Annotated[
     list[str] | None,
-    typer.Argument(help="Item ids, or prefixes of them. None: all items that the options select.", metavar="[ITEM]..."),
+    typer.Argument(help="Item ids, or prefixes of them. None: all items that the options select.", metavar="ITEM"),
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Decide several items without asking.")]
 FromCheck = Annotated[str | None, typer.Option("--check", help="Only items with a finding of this check.")]
@@ -75,16 +77,14 @@ def list_(
     from datetime import timedelta
 
     from corpus_guard.review.naming import name_documents
-    from corpus_guard.review.queue import SORTS, QueueFilter, load_page
+    from corpus_guard.review.queue import QueueFilter, load_page
 
-    if sort not in SORTS:
-        raise errors.Misuse(f"--sort {sort}: expected one of {', '.join(SORTS)}")
     chosen = QueueFilter(
         source, trust, check, severity, timedelta(hours=older_than) if older_than is not None else None,
         run, campaign, state, text, undecided,
     )  # fmt: skip
     with Deployment() as deployment:
-        queue = load_page(deployment.ledger, chosen, sort=sort, after=after, size=limit)
+        queue = load_page(deployment.ledger, chosen, sort=cast("Sort", sort), after=after, size=limit)
         if not queue.total:
             require_known(deployment, source, check)
         worst = [finding.message if (finding := item.worst_finding) else "" for item in queue.items]
@@ -186,18 +186,24 @@ def show(item: ItemId, as_json: Json = False) -> None:
             )
     for past in item_evidence.history:
         undone = " (undone)" if past["undone_at"] else " (1 of 2)" if past["lacking"] else ""
-        say(f"{format_time(past['at'])} {visible(past['reviewer'])}: {past['kind']}{undone}, {visible(past['reason'])}")
+        action = name_action(past["kind"], past["purpose"], past["undoes"])
+        say(f"{format_time(past['at'])} {visible(past['reviewer'])}: {action}{undone}, {visible(past['reason'])}")
     chunks = f"{plural(planned.chunks, 'chunk')} in {visible(planned.collection)}"
     if shown_item.reopened_at:
         say(f"It is served, with {chunks}: released, it stays; rejected, it leaves.")
-    else:
+    elif shown_item.waits:
         say(f"A release publishes {chunks}.")
-    if planned.needs_two:
-        say("A release needs two people.")
     if shown_item.waits:
+        if planned.needs_two:
+            say("A release needs two people.")
         say(
             f"Decide: [bold]guard quarantine release {shown_item.version_id[:8]} --reason …[/bold] or [bold]reject[/bold]"
         )
+
+
+def name_action(kind: str, purpose: str, undoes: str) -> str:
+    """Return what somebody did, in words, such as "undo of release"."""
+    return (purpose or kind) + (f" of {undoes}" if undoes else "")
 
 
 def _decoded(layers: Sequence[DecodedLayer]) -> Iterator[str]:
@@ -215,68 +221,62 @@ def _evidence(quote: str, contradiction: Contradiction | None) -> str:
     return f"{visible(quote[:300])}\n[bold]but[/bold] {visible(other)}\n[dim]{visible(place)}[/dim]"
 
 
-@app.command("release")
-def release(
-    reviewer: Reviewer,
-    reason: Reason,
-    items: Items = None,
-    source: FromSource = None,
-    check: FromCheck = None,
-    severity: WithSeverity = None,
-    campaign: FromCampaign = None,
-    key: OwnKey = None,
-    yes: Yes = False,
-    apply: Apply = True,
-    as_json: Json = False,
-) -> None:
-    """Release documents from quarantine. The decision applies to exactly these bytes.
+_DECISIONS: Mapping[Choice, str] = {
+    "release": """Release documents from quarantine. The decision applies to exactly these bytes.
 
     If the policy requires two people, the first one only approves, and both sign with their own key or decide on the review pages.
 
     Example: `guard quarantine release 3f9ac1d2 --reason "the handbook quotes an attack"`
-    """
-    _decide("release", items, (source, check, severity, campaign), reviewer, reason, yes, apply, as_json, key)
-
-
-@app.command("reject")
-def reject(
-    reviewer: Reviewer,
-    reason: Reason,
-    items: Items = None,
-    source: FromSource = None,
-    check: FromCheck = None,
-    severity: WithSeverity = None,
-    campaign: FromCampaign = None,
-    key: OwnKey = None,
-    yes: Yes = False,
-    apply: Apply = True,
-    as_json: Json = False,
-) -> None:
-    """Reject documents. The decision applies to exactly these bytes.
+    """,
+    "reject": """Reject documents. The decision applies to exactly these bytes.
 
     Example: `guard quarantine reject --campaign 77ab12… --reason "tells readers to call a stranger" --yes`
-    """
-    _decide("reject", items, (source, check, severity, campaign), reviewer, reason, yes, apply, as_json, key)
-
-
-@app.command("escalate")
-def escalate(
-    reviewer: Reviewer,
-    reason: Reason,
-    items: Items = None,
-    source: FromSource = None,
-    check: FromCheck = None,
-    severity: WithSeverity = None,
-    campaign: FromCampaign = None,
-    key: OwnKey = None,
-    yes: Yes = False,
-    as_json: Json = False,
-) -> None:
-    """Escalate documents to another reviewer. They stay in quarantine, marked as escalated.
+    """,
+    "escalate": """Escalate documents to another reviewer. They stay in quarantine, marked as escalated.
 
     Example: `guard quarantine escalate 3f9ac1d2 --reason "legal should see this"`
-    """
-    _decide("escalate", items, (source, check, severity, campaign), reviewer, reason, yes, False, as_json, key)
+    """,
+}
+"""Command → its help."""
+
+
+def _decision_command(choice: Choice) -> Callable[..., None]:
+    """Return the command that makes one decision; all have the same options, but nothing of an escalation is applied."""
+
+    def decide(
+        reviewer: Reviewer,
+        reason: Reason,
+        items: Items = None,
+        source: FromSource = None,
+        check: FromCheck = None,
+        severity: WithSeverity = None,
+        campaign: FromCampaign = None,
+        key: OwnKey = None,
+        yes: Yes = False,
+        apply: Apply = choice != "escalate",
+        as_json: Json = False,
+    ) -> None:
+        narrowed = (source, check, severity, campaign)
+        with Deployment() as deployment:
+            by = reviewer_with_key(reviewer, key, deployment.identities)
+            recorded = _record(deployment, choice, items or (), narrowed, by, reason, yes=yes, quiet=as_json)
+            takes_effect = apply and any(decision.is_complete for decision in recorded)
+            applied = deployment.apply_decisions(new_run_id("release")) if takes_effect else None
+        if as_json:
+            rows = [decision.as_dict() for decision in recorded]
+            console.print_json({"decisions": rows, "applied": applied})
+            return
+        _show_decisions(recorded, applied)
+
+    if choice == "escalate":
+        signature = inspect.signature(decide, eval_str=True)
+        options = [option for name, option in signature.parameters.items() if name != "apply"]
+        decide.__signature__ = signature.replace(parameters=options)  # type: ignore[attr-defined]
+    return decide
+
+
+for _choice, _help in _DECISIONS.items():
+    app.command(_choice, help=_help)(_decision_command(_choice))
 
 
 @app.command("undo")
@@ -307,48 +307,33 @@ def undo(
     say(f"Undone: {', '.join(gone)}. Unless another decision stands, the item waits again.")
 
 
-def _decide(
+def _record(
+    deployment: Deployment,
     choice: Choice,
-    names: Sequence[str] | None,
-    narrowed: tuple[str | None, str | None, str | None, str | None],
-    reviewer: str,
+    names: Sequence[str],
+    narrowed: tuple[str | None, ...],
+    reviewer: ReviewerIdentity,
     reason: str,
+    *,
     yes: bool,
-    apply: bool,
-    as_json: bool,
-    key: Path | None,
-) -> None:
-    from corpus_guard.deployment import new_run_id
+    quiet: bool,
+) -> list[Decision]:
+    """Record a decision on the items that the command names or selects; several are previewed first."""
     from corpus_guard.review import decisions
+    from corpus_guard.review.queue import find_item
     from corpus_guard.review.reviewer import clean_reason
 
     reason = clean_reason(reason)
-    with Deployment() as deployment:
-        by = reviewer_with_key(reviewer, key, deployment.identities)
-        chosen = _choose_items(deployment, names or (), narrowed)
-        rules = deployment.policy.review
-        if len(chosen) > 1:
-            forecast = decisions.preview_decision(
-                deployment.ledger, rules, [item.version_id for item in chosen], choice, by, deployment.identities
-            )
-            _confirm(forecast, yes=yes, quiet=as_json)
-        recorded = decisions.decide(
-            deployment.ledger,
-            rules,
-            chosen,
-            choice,
-            reviewer=by,
-            reason=reason,
-            policy_digest=deployment.screening.digest,
-            identities=deployment.identities,
-        )
-        takes_effect = apply and any(decision.is_complete for decision in recorded)
-        applied = deployment.apply_decisions(new_run_id("release")) if takes_effect else None
-    if as_json:
-        rows = [decision.as_dict() for decision in recorded]
-        console.print_json({"decisions": rows, "applied": applied})
-        return
-    _show_decisions(recorded, applied)
+    chosen = _choose_items(deployment, names, narrowed)
+    ledger, rules, identities = deployment.ledger, deployment.policy.review, deployment.identities
+    if len(chosen) > 1:
+        ids = [item.version_id for item in chosen]
+        forecast = decisions.preview_decision(ledger, rules, ids, choice, reviewer, identities)
+        _confirm(forecast, [find_item(ledger, name) for name in ids[:NAMES_SHOWN]], yes=yes, quiet=quiet)
+    digest = deployment.screening.digest
+    return decisions.decide(
+        ledger, rules, chosen, choice, reviewer=reviewer, reason=reason, policy_digest=digest, identities=identities
+    )
 
 
 def _choose_items(deployment: Deployment, names: Sequence[str], narrowed: tuple[str | None, ...]) -> list[ItemRevision]:
@@ -396,9 +381,14 @@ def _require(what: str, name: str, names: Collection[str]) -> None:
         raise errors.UnknownSubject(f"{what} {name[:64]!r} is not known; known: {', '.join(sorted(names)) or 'none'}")
 
 
-def _confirm(shown: DecisionPreview, *, yes: bool, quiet: bool) -> None:
+def _confirm(shown: DecisionPreview, first: Sequence[QueueItem], *, yes: bool, quiet: bool) -> None:
+    """Show what a decision touches, the first items by name, and ask."""
     if not quiet:
         say(f"[bold]{shown.choice} {plural(shown.items, 'item')}[/bold]")
+        for item in first:
+            say(f"  {item.version_id[:8]} {visible(item.source)} · {visible(item.uri)}")
+        if shown.items > len(first):
+            say(f"  … and {shown.items - len(first):,} more")
         counts: tuple[tuple[str, Mapping[str, int]], ...] = (
             ("source", shown.by_source), ("trust", shown.by_trust), ("severity", shown.by_severity),
         )  # fmt: skip

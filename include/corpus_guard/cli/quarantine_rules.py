@@ -20,7 +20,7 @@ from corpus_guard.cli.options import (
     command_line_reviewer,
     reviewer_with_key,
 )
-from corpus_guard.cli.quarantine import require_known
+from corpus_guard.cli.quarantine import name_action, require_known
 from corpus_guard.deployment import Deployment
 from corpus_guard.domain import plural
 
@@ -41,7 +41,10 @@ def history(
     item: Annotated[str | None, typer.Option(help="Only this item.")] = None,
     by: Annotated[str | None, typer.Option("--by", help="Only actions of this reviewer.")] = None,
     kind: Annotated[
-        str | None, typer.Option(help="Only this kind: release, reject, escalate, undo, mute, confirm or lift.")
+        str | None,
+        typer.Option(
+            help="Only this kind: release, reject, escalate, undo, mute, confirm, lift, withdraw, restore, purge or enhance."
+        ),
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=500, help="Maximum number of rows.")] = 50,
     after: AfterPage = None,
@@ -74,8 +77,10 @@ def history(
         (
             entry.id[:8],
             format_time(entry.at),
-            entry.kind + (" (1 of 2)" if entry.is_first_of_two else "") + (" (undone)" if entry.undone_at else ""),
-            visible(f"{entry.reviewer} ({entry.auth})"),
+            name_action(entry.kind, entry.purpose, entry.undoes)
+            + (" (1 of 2)" if entry.is_first_of_two else "")
+            + (" (undone)" if entry.undone_at else ""),
+            visible(f"{entry.reviewer} ({entry.auth})" if entry.auth else entry.reviewer),
             visible(f"{entry.source} · {entry.uri or entry.code}") if entry.source else visible(entry.subject or ""),
             visible(entry.reason),
         )

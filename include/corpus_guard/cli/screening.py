@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from corpus_guard.cli import console
-from corpus_guard.cli.console import format_time, print_table, say, styled, visible
+from corpus_guard.cli.console import format_time, print_table, say, say_rest, styled, visible
 from corpus_guard.cli.options import FromSource, FromSources, Json
 from corpus_guard.deployment import Deployment, new_run_id
 from corpus_guard.domain import plural
@@ -292,8 +292,7 @@ def _show_difference(result: RescreenResult) -> None:
     columns = ("item", "source", "document", "verdict", "risk", "findings", "decision")
     if moved:
         print_table("Changed verdicts", columns, moved)
-    if len(result["moved"]) > DOCUMENTS_SHOWN:
-        say(f"The first {DOCUMENTS_SHOWN}; --json shows all")
+    say_rest(result["moved"], DOCUMENTS_SHOWN)
     if result["passed_over"]:
         say(f"{result['passed_over']:,} were judged by another run meanwhile; run the command again")
     if not result["dry_run"]:

@@ -13,7 +13,7 @@ import typer
 
 from corpus_guard import errors
 from corpus_guard.cli import console
-from corpus_guard.cli.console import SEVERITY_STYLE, format_time, print_table, say, say_aside, styled, visible
+from corpus_guard.cli.console import SEVERITY_STYLE, format_time, print_table, say, say_aside, say_rest, styled, visible
 from corpus_guard.cli.options import Json, PermanentReason, Reviewer, why_unreadable
 from corpus_guard.deployment import Deployment, new_run_id
 from corpus_guard.domain import TrustLevel, plural
@@ -32,7 +32,7 @@ DEFAULT_SAMPLE = 500  # documents looked at; the library's default, written here
 Name = Annotated[
     str | None,
     typer.Argument(
-        help="Name of a source in sources.yaml, or with --kind and --url the name of a new one.", metavar="[NAME]"
+        help="Name of a source in sources.yaml, or with --kind and --url the name of a new one.", metavar="NAME"
     ),
 ]
 File = Annotated[
@@ -212,8 +212,7 @@ def retire(
                 return
             shown = [(visible(row["document"]), "yes" if row["served"] else "no") for row in rows[:DOCUMENTS_SHOWN]]
             print_table(f"{plural(len(rows), 'document')} would be retired", ("document", "served"), shown)
-            if len(rows) > DOCUMENTS_SHOWN:
-                say(f"… and {len(rows) - DOCUMENTS_SHOWN:,} more; --json shows all")
+            say_rest(rows, DOCUMENTS_SHOWN)
             say('Nothing was changed. To execute, repeat with [bold]--yes --reason "…"[/bold]')
             return
         result = deployment.retire_source(name, new_run_id("retire"), by=by, reason=reason)

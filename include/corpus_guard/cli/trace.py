@@ -13,7 +13,7 @@ from typer.core import TyperGroup
 from corpus_guard import errors
 from corpus_guard.cli import console
 from corpus_guard.cli.ask_again import newest_traces
-from corpus_guard.cli.console import format_time, print_table, say, say_aside, styled, visible
+from corpus_guard.cli.console import format_time, print_table, say, say_aside, say_rest, styled, visible
 from corpus_guard.cli.options import (
     CorrectAnswer,
     Json,
@@ -95,7 +95,7 @@ Documents = Annotated[
 @app.command("follow")
 def follow(
     reporter: Reporter,
-    report: Annotated[str | None, typer.Argument(help="Id of a report, or a prefix of it.", metavar="[REPORT]")] = None,
+    report: Annotated[str | None, typer.Argument(help="Id of a report, or a prefix of it.", metavar="REPORT")] = None,
     query: Annotated[str, typer.Option("--query", "-q", help="Question, if no report is given.")] = "",
     output: Annotated[str, typer.Option("--output", "-o", help="The wrong answer.")] = "",
     correct: CorrectAnswer = None,
@@ -260,7 +260,7 @@ def restore(
     by: Reviewer,
     name: Annotated[
         str | None,
-        typer.Argument(help="Id of the trace whose withdrawal is taken back, or a prefix of it.", metavar="[TRACE]"),
+        typer.Argument(help="Id of the trace whose withdrawal is taken back, or a prefix of it.", metavar="TRACE"),
     ] = None,
     document: Documents = None,
     reason: PermanentReason = "",
@@ -502,8 +502,7 @@ def _show(trace: Trace, sentences: Mapping[str, str], correct: str | None = None
     title = f"{plural(len(trace.judged), 'text')} judged, rounds: {trace.iterations:,}"
     rows = [_row(text) for text in trace.judged[:TEXTS_SHOWN]]
     print_table(title, ("label", "score", "round", "document"), rows, right=("score", "round"))
-    if len(trace.judged) > TEXTS_SHOWN:
-        say(f"{len(trace.judged) - TEXTS_SHOWN:,} more; --json shows all")
+    say_rest(trace.judged, TEXTS_SHOWN)
     named = (
         [text for text in trace.judged if text.label.value == "undecided"] if outcome == "undecided" else trace.accused
     )
@@ -585,9 +584,10 @@ def _say_next(trace: Trace) -> None:
         say(f"To see what would be withdrawn: [bold]guard trace withdraw {trace.trace_id[:8]}[/bold]")
     else:
         say("Nothing was recorded. To withdraw these texts, repeat with [bold]--keep[/bold]")
-    chunk = next((text.chunk_id for text in trace.accused if text.version_id), None)
-    if chunk:
-        say(f'To erase: [bold]guard purge --chunk {visible(chunk)} … --reason "…"[/bold]')
+    chunks = [text.chunk_id for text in trace.accused if text.version_id]
+    if chunks:
+        others = " …" if len(chunks) > 1 else ""
+        say(f'To erase: [bold]guard purge --chunk {visible(chunks[0])}{others} --reason "…"[/bold]')
     _say_unvouched([text.chunk_id for text in trace.accused if not text.version_id])
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-from enum import StrEnum
 from itertools import islice
 from pathlib import Path
 from typing import Annotated
@@ -21,31 +19,12 @@ from corpus_guard.cli.options import (
     ManyFiles,
     MaxSentences,
     ReaderRuns,
+    Share,
     Translations,
+    refuse_share_of_nothing,
 )
-from corpus_guard.detectors.contradictions.pairs import FOLDER as PAIRS_FOLDER
-from corpus_guard.detectors.contradictions.pairs import load_pairs
 from corpus_guard.detectors.samples import Half, ScreeningScore, read_rows, read_samples
 from corpus_guard.errors import Misuse
-
-
-class ContradictionModel(StrEnum):
-    """Models of the reader of contradictions."""
-
-    SIEVE = "sieve"
-    EXCERPTS = "excerpts"
-    SENTENCES = "sentences"
-
-
-Share = Annotated[
-    float,
-    typer.Option(
-        min=0.01,
-        max=1,
-        help="With --start: how much the new weights count in the mean that is written; the rest are those of --start. "
-        "After many examples 0.3 to 0.5 forgets less.",
-    ),
-]
 
 app = typer.Typer(help="Train the learned parts of screening and traceback.", no_args_is_help=True)
 
@@ -175,7 +154,7 @@ def orders(
     from corpus_guard.detectors.orders.adapting import adapt_reader
     from corpus_guard.detectors.orders.training import OrdersData, TrainedOrders, read_training_texts
 
-    _refuse_share_of_nothing(start, share)
+    refuse_share_of_nothing(start, share)
     if english and not start:
         raise Misuse("--english: without --start both readers are trained; expected --start with weights to go on from")
     previous = TrainedOrders.load(start) if start else None
@@ -201,128 +180,6 @@ def orders(
             f"{left_out['alarms']:,} of {left_out['honest']:,} look-alikes alarmed"
         )
     say(f"Written to {visible(str(to))}; to use them, copy them to screening/learned")
-
-
-@app.command("contradictions", cls=ManyFiles)
-def contradictions(
-    to: Annotated[Path, typer.Option("--out", "-o", help="Weights file (.npz) to write.")],
-    honest: Annotated[
-        list[Path] | None,
-        typer.Option(help="JSONL with honest texts, 'title', 'query' or 'repo' and 'path'; several files allowed."),
-    ] = None,
-    claims: Annotated[
-        list[Path] | None,
-        typer.Option(help="JSONL with claims in the form of FEVER or of SQuAD 2.0; several files allowed."),
-    ] = None,
-    attacks: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="JSONL with attacks in the form of PoisonedRAG's, to be shown beside --passages or, for a question without any, "
-            "beside its right answer; several files allowed."
-        ),
-    ] = None,
-    passages: Annotated[
-        list[Path] | None,
-        typer.Option(help="With --attacks: JSONL with 'query' and 'text', what was retrieved for their questions."),
-    ] = None,
-    pairs_folder: Annotated[
-        Path,
-        typer.Option("--pairs", help="Folder of YAML files with pages and pairs; by default those of this package."),
-    ] = PAIRS_FOLDER,
-    without: Annotated[
-        list[str] | None, typer.Option(help="File of pairs that is left out, to be measured on; several names allowed.")
-    ] = None,
-    model: Annotated[
-        ContradictionModel,
-        typer.Option(
-            help="The sieve, or the model that reads excerpts of a page, or the one that reads its sentences."
-        ),
-    ] = ContradictionModel.EXCERPTS,
-    start: Annotated[
-        Path | None,
-        typer.Option(
-            help="Weights to go on from, such as those of this package: adapts them to honest texts of your own."
-        ),
-    ] = None,
-    share: Share = 1.0,
-    examples: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Show so many pairs of pages, and claims of each file, chosen by chance; by default all."
-        ),
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Random seed of the first weights and of the order.")] = 0,
-    as_json: Json = False,
-) -> None:
-    """Train the reader that finds contradictions of trusted pages in words that no rule foresees; hours on a CPU.
-
-    It learns from this package's own pairs of a page and a post: layers of a built-in model are changed by small matrices. Its three
-    models are trained one by one. A GPU is used where there is one: one to five minutes.
-    Of the honest texts, whose sentences contradict nothing, it takes the tuning half, so that `guard evaluate claims --honest` can
-    measure on the other; some of their sentences are shown with another number or name, too. Of claims and attacks it takes
-    the tuning half as well. The same texts and seed give the same file on the same kind of processor.
-
-    Example: `guard train contradictions --honest wiki.jsonl --without services --out contradictions.npz`
-
-    Example: `guard train contradictions --start contradictions.npz --share 0.5 --examples 5000 --honest own.jsonl --out adapted.npz`
-    """
-    from corpus_guard.detectors.contradictions.claims import change_sentences, read_claims
-    from corpus_guard.detectors.contradictions.honest_texts import find_honest_pairs
-    from corpus_guard.detectors.contradictions.planted import read_attacks, read_passages, show_planted
-    from corpus_guard.detectors.contradictions.training import train_contradiction_reader
-    from corpus_guard.models import Models
-    from corpus_guard.models.contradiction_reader import EXCERPTS, SENTENCES, SIEVE
-    from corpus_guard.models.trained_reader import ReaderWeights
-    from corpus_guard.models.weights import builtin_embedder, builtin_language_model
-    from corpus_guard.screening.wording import load_wording
-    from corpus_guard.settings import load_settings
-
-    if passages and not attacks:
-        raise Misuse("--passages: they teach nothing without --attacks on their questions; expected both")
-    _refuse_share_of_nothing(start, share)
-    kind = dict(zip(ContradictionModel, (SIEVE, EXCERPTS, SENTENCES), strict=True))[model]
-    pairs = list(load_pairs(pairs_folder))
-    fields = sorted({pair.field for pair in pairs})
-    if not pairs:
-        raise Misuse(f"--pairs {pairs_folder}: holds no pairs; expected YAML files with 'title', 'page' and 'pairs'")
-    if unknown := sorted(set(without or ()) - set(fields)):
-        raise Misuse(f"--without {unknown[0]}: no such file of pairs; expected one of {', '.join(fields)}")
-    chosen = [pair for pair in pairs if pair.field not in (without or ())]
-    if examples and examples < len(chosen):
-        chosen = random.Random(seed).sample(chosen, examples)  # noqa: S311 - no secret
-    settings = load_settings()
-    models = Models(settings)
-    wording = load_wording(models.frequency_vocabulary)
-    shown = [
-        pair
-        for path in honest or ()
-        for pair in find_honest_pairs(path, models.embedder, wording, seed, alone=kind is SENTENCES)
-    ]
-    read = [
-        labelled for path in claims or () for labelled in read_claims(path, Half.TUNING, seed, turned=True)[:examples]
-    ]
-    read += [labelled for path in honest or () for labelled in change_sentences(path, Half.TUNING, seed)]
-    planted = [attack for path in attacks or () for attack in read_attacks(path, Half.TUNING)]
-    read += show_planted(planted, read_passages(passages or ()), seed)
-    if kind is SIEVE:
-        base = builtin_embedder()
-    elif kind is EXCERPTS:
-        base = models.pair_encoder_weights
-    else:
-        base = builtin_language_model(settings)
-    previous = ReaderWeights.load(kind, start) if start else None
-    with console.progress(not as_json) as progress:
-        weights = train_contradiction_reader(
-            kind, chosen, base, honest=shown, claims=read, start=previous, share=share, seed=seed, progress=progress
-        )
-    weights.save(to)
-    if as_json:
-        print_json({"file": str(to), **weights.sheet})
-        return
-    say(
-        f"Trained on {weights.sheet['pairs']:,} pairs of {weights.sheet['pages']:,} pages and {weights.sheet['honest']:,} honest ones"
-    )
-    say(f"Written to {visible(str(to))}; to use it, replace screening/learned/{kind.file.name}")
 
 
 @app.command("words")
@@ -356,8 +213,3 @@ def words(
     say(
         f"{len(counted):,} words written to {visible(str(to))}; to use them, replace screening/learned/{TECHNICAL_WORDS_FILE.name}"
     )
-
-
-def _refuse_share_of_nothing(start: Path | None, share: float) -> None:
-    if share < 1 and not start:
-        raise Misuse(f"--share {share:g}: there is nothing to share with; expected --start with weights to go on from")

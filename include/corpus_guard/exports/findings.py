@@ -23,7 +23,7 @@ from urllib.parse import quote
 import sqlalchemy as sa
 
 from corpus_guard.domain import Counterstatement, Finding, JsonRecord, Severity, Span, Stamp, digest
-from corpus_guard.errors import Misuse, UnknownSubject
+from corpus_guard.errors import UnknownSubject, require_one_of
 from corpus_guard.invisible import code_point
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.states import VERSION_STATES
@@ -139,8 +139,8 @@ def export_findings(
         UnknownSubject: the ledger has no document of `source`; a typing error must not look like a clean
             export.
     """
-    if state is not None and state not in VERSION_STATES:
-        raise Misuse(f"state {state!r}: expected one of {', '.join(VERSION_STATES)}")
+    if state is not None:
+        require_one_of("state", state, VERSION_STATES)
     conditions = []
     if source is not None:
         conditions.append(documents.c.source == source)

@@ -6,7 +6,7 @@ import io
 import re
 from functools import cache
 
-from corpus_guard.errors import Misuse
+from corpus_guard.errors import Misuse, require_one_of
 from corpus_guard.forensics.map import CorpusMap, MapPoint
 from corpus_guard.forensics.pictures import COLORINGS, MAP_HEIGHT, STYLES, WIDTH, map_classes, map_legend
 from corpus_guard.invisible import reveal_invisible
@@ -21,8 +21,7 @@ def map_png(drawn: CorpusMap, coloring: str = "state") -> bytes:
     Raises:
         Misuse: there is no such colouring, or matplotlib is not installed.
     """
-    if coloring not in COLORINGS:
-        raise Misuse(f"colour by {coloring[:40]!r}: expected one of {', '.join(COLORINGS)}")
+    require_one_of("colour by", coloring, COLORINGS)
     try:
         from matplotlib.figure import Figure  # takes a second to import
     except ImportError:

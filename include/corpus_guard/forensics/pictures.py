@@ -16,7 +16,7 @@ from html import escape
 from pathlib import Path
 from typing import Final
 
-from corpus_guard.errors import Misuse
+from corpus_guard.errors import require_one_of
 from corpus_guard.forensics.map import CorpusMap, MapPoint, RiskHistogram
 from corpus_guard.forensics.timeline import TimelineEntry
 from corpus_guard.invisible import reveal_invisible
@@ -63,8 +63,7 @@ def map_svg(drawn: CorpusMap, coloring: str = "state") -> str:
     Raises:
         Misuse: there is no such coloring.
     """
-    if coloring not in COLORINGS:
-        raise Misuse(f"colour by {coloring[:40]!r}: expected one of {', '.join(COLORINGS)}")
+    require_one_of("colour by", coloring, COLORINGS)
     group_of = COLORINGS[coloring]
     classes = _classes(coloring, Counter(group_of(point) for point in drawn.points))
     label = f"Map of {len(drawn.points):,} chunks, coloured by {coloring}"

@@ -56,7 +56,9 @@ def retirable_documents(ledger: Ledger, settings: Settings, source: str) -> list
     )
     with ledger.read() as connection:
         if not connection.scalar(sa.select(sa.exists().where(of_source))):
-            raise UnknownSubject(f"source {source} is not in the ledger; guard source list and guard status name them")
+            raise UnknownSubject(
+                f"source {source} is not in the ledger; `guard source list` and `guard status` name them"
+            )
         return list(connection.execute(living.order_by(documents.c.uri)))
 
 

@@ -32,7 +32,7 @@ from typing import Final, Literal
 import sqlalchemy as sa
 
 from corpus_guard.domain import JsonRecord, Severity, TrustLevel, digest
-from corpus_guard.errors import Misuse, NotAllowed, Stale, UnknownSubject
+from corpus_guard.errors import Misuse, NotAllowed, Stale, UnknownSubject, require_one_of
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
@@ -208,8 +208,7 @@ def preview_decision(
 
 
 def _checked_ids(version_ids: Sequence[str], choice: str) -> list[str]:
-    if choice not in CHOICES:
-        raise Misuse(f"decision {choice!r}: expected one of {', '.join(CHOICES)}")
+    require_one_of("decision", choice, CHOICES)
     if not 1 <= len(version_ids) <= MAX_ITEMS:
         raise Misuse(f"a decision covers 1 to {MAX_ITEMS:,} items, got {len(version_ids):,}")
     if len(set(version_ids)) != len(version_ids):

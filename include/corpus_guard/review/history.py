@@ -9,15 +9,18 @@ from typing import Final
 import sqlalchemy as sa
 
 from corpus_guard.domain import JsonRecord
-from corpus_guard.errors import Misuse
+from corpus_guard.errors import Misuse, require_one_of
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.queries import Row
 from corpus_guard.ledger.short_ids import find_id
+from corpus_guard.ledger.states import Purpose, ReviewAction
 from corpus_guard.ledger.tables import documents, versions
 from corpus_guard.review.queue import decode_cursor, encode_cursor
 from corpus_guard.review.records import REVIEW_RECORDS
 
 MAX_PAGE_SIZE: Final = 500  # entries
+ACTIONS: Final = (*ReviewAction, *Purpose)
+"""Values of `HistoryEntry.action`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,7 @@ class HistoryEntry(JsonRecord):
     applied_at: datetime | None
     undone_at: datetime | None
     purpose: str  # withdraw, restore, purge, enhance; empty: a review of the quarantine
+    undoes: str  # the action that was undone; empty: it undoes nothing
 
     @property
     def action(self) -> str:
@@ -71,7 +75,7 @@ def load_history(
     """Return a page of the history.
 
     Args:
-        kind: release, reject, escalate, undo, mute, confirm, lift, withdraw, restore, purge or enhance.
+        kind: one of `ACTIONS`.
         after: `HistoryPage.next` of the previous page.
 
     Raises:
@@ -79,6 +83,8 @@ def load_history(
     """
     if not 1 <= size <= MAX_PAGE_SIZE:
         raise Misuse(f"page size: expected 1 to {MAX_PAGE_SIZE} entries, got {size}")
+    if kind:
+        require_one_of("kind", kind, ACTIONS)
     columns = REVIEW_RECORDS.c
     source_column = sa.func.coalesce(documents.c.source, columns.source)
     conditions = []
@@ -144,6 +150,7 @@ def _build_entry(row: Row) -> HistoryEntry:
         applied_at=row.applied_at,
         undone_at=row.undone_at,
         purpose=row.purpose,
+        undoes=row.undoes,
     )
 
 

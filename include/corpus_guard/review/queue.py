@@ -15,15 +15,15 @@ from __future__ import annotations
 import base64
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal, TypeAlias
 
 import orjson
 import sqlalchemy as sa
 
-from corpus_guard.domain import Finding, JsonRecord, Severity
-from corpus_guard.errors import Misuse
+from corpus_guard.domain import Finding, JsonRecord, Severity, TrustLevel
+from corpus_guard.errors import Misuse, require_one_of
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.queries import Row, finding_from_row, select_in_batches
@@ -101,10 +101,9 @@ class QueueFilter:
     undecided: bool = False  # leave out items with a decision that has not been applied yet
 
     def __post_init__(self) -> None:
-        if self.state not in VERSION_STATES:
-            raise Misuse(f"state {self.state[:64]}: expected one of {', '.join(VERSION_STATES)}")
-        if self.severity is not None and self.severity not in list(Severity):
-            raise Misuse(f"severity {self.severity[:64]}: expected one of {', '.join(Severity)}")
+        require_one_of("state", self.state, VERSION_STATES)
+        if self.severity is not None:
+            require_one_of("severity", self.severity, tuple(Severity))
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +114,8 @@ class QueuePage:
     total: int  # items that match the filter, on all pages
     next: str | None  # pass it as `after`; None on the last page
     facets: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """source, trust, check, severity, campaign → value → matching items; only campaigns on this page."""
+    """source, trust, check, severity, campaign → value → matching items; only campaigns on this page. Trust levels and severities
+    stand from high to low, all else by number."""
 
 
 def load_page(
@@ -137,11 +137,10 @@ def load_page(
         Misuse: an argument is invalid.
     """
     criteria = criteria or QueueFilter()
-    if sort not in SORTS:
-        raise Misuse(f"sort {sort!r}: expected one of {', '.join(SORTS)}")
+    require_one_of("sort", sort, SORTS)
     if not 1 <= size <= MAX_PAGE_SIZE:
         raise Misuse(f"page size: expected 1 to {MAX_PAGE_SIZE} items, got {size}")
-    keys = _KEYS[sort if sort != "age" or criteria.state == VersionState.QUARANTINED else "judged"]
+    keys = _sort_keys(sort, criteria)
     statement = _select_items(latest_versions()).where(*_conditions(criteria))
     if after is not None:
         statement = statement.where(_follows(keys, _decode_position(after, sort)))
@@ -169,13 +168,18 @@ def find_item(ledger: Ledger, prefix: str) -> QueueItem:
         return _build_items(connection, rows)[0]
 
 
-def find_next_item(ledger: Ledger, item: QueueItem) -> str | None:
-    """Return the id of the undecided item behind `item`, highest risk first; behind the last comes the first."""
-    keys = _KEYS["risk"]
-    others = _select_items(latest_versions()).where(
-        *_conditions(QueueFilter(undecided=True)), versions.c.version_id != item.version_id
-    )
-    behind = others.where(_follows(keys, [item.risk, item.campaign or "", item.version_id]))
+def find_next_item(
+    ledger: Ledger, item: QueueItem, criteria: QueueFilter | None = None, *, sort: Sort = "risk"
+) -> str | None:
+    """Return the id of the undecided item behind `item` in a queue; behind the last comes the first.
+
+    Args:
+        criteria, sort: as in `load_page`.
+    """
+    criteria = replace(criteria or QueueFilter(), undecided=True)
+    keys = _sort_keys(sort, criteria)
+    others = _select_items(latest_versions()).where(*_conditions(criteria), versions.c.version_id != item.version_id)
+    behind = others.where(_follows(keys, _position(item, sort)))
     with ledger.read() as connection:
         for statement in (behind, others):
             row = connection.execute(statement.order_by(*_order(keys)).limit(1)).first()
@@ -243,6 +247,10 @@ _CURSOR_TYPES: Final[Mapping[Sort, Sequence[type]]] = {
 }
 
 
+def _sort_keys(sort: Sort, criteria: QueueFilter) -> SortKeys:
+    return _KEYS[sort if sort != "age" or criteria.state == VersionState.QUARANTINED else "judged"]
+
+
 def _order(keys: SortKeys) -> list[sa.ColumnElement[Any]]:
     return [column.desc() if descending else column.asc() for column, descending in keys]
 
@@ -292,12 +300,17 @@ def _follows(keys: SortKeys, position: Sequence[object]) -> sa.ColumnElement[boo
     return sa.or_(*alternatives)
 
 
-def _encode_position(row: Row, sort: Sort) -> str:
-    values = {
-        "risk": [row.risk, row.campaign, row.version_id],
-        "age": [(row.waits_since or row.judged_at).isoformat(), row.version_id],
+def _position(row: Row | QueueItem, sort: Sort) -> list[Any]:
+    """Return the values that an item is sorted by."""
+    return {
+        "risk": [row.risk, row.campaign or "", row.version_id],
+        "age": [row.waits_since or row.judged_at, row.version_id],
         "source": [row.source, row.risk, row.version_id],
     }[sort]
+
+
+def _encode_position(row: Row, sort: Sort) -> str:
+    values = (value.isoformat() if isinstance(value, datetime) else value for value in _position(row, sort))
     return encode_cursor([sort, *values])
 
 
@@ -339,7 +352,10 @@ def _count_facets(connection: sa.Connection, criteria: QueueFilter) -> dict[str,
         facets["severity"][row.severity or Severity.INFO.value] += row.items
         for check in filter(None, (row.checks or "").split(",")):
             facets["check"][check] += row.items
-    return {name: dict(counts.most_common()) for name, counts in facets.items()}
+    ordered = {name: dict(counts.most_common()) for name, counts in facets.items()}
+    for name, scale in (("severity", tuple(Severity)[::-1]), ("trust", tuple(TrustLevel))):
+        ordered[name] = {word.value: ordered[name][word.value] for word in scale if word.value in ordered[name]}
+    return ordered
 
 
 def _count_campaigns(connection: sa.Connection, criteria: QueueFilter, rows: Sequence[Row]) -> dict[str, int]:

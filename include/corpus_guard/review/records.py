@@ -17,6 +17,11 @@ from corpus_guard.ledger.states import DECISIVE_ACTIONS, ActCause, ReviewAction
 from corpus_guard.ledger.tables import acts, decision_stands, decisions, documents, versions
 from corpus_guard.review.reviewer import Reviewer
 
+_UNDONE_DECISION = (
+    sa.select(sa.func.coalesce(sa.func.nullif(decisions.c.purpose, ""), decisions.c.verdict))
+    .where(decisions.c.decision_id == acts.c.subject)
+    .scalar_subquery()
+)
 REVIEW_RECORDS = sa.union_all(
     sa.select(
         decisions.c.decision_id.label("id"),
@@ -36,6 +41,7 @@ REVIEW_RECORDS = sa.union_all(
         decisions.c.applied_at,
         decisions.c.undone_at,
         sa.func.coalesce(decisions.c.purpose, "").label("purpose"),
+        sa.literal("").label("undoes"),
     ),
     sa.select(
         *acts.c["act_id", "version_id", "kind", "reviewer_id", "reviewer", "auth", "reason", "policy_digest"],
@@ -48,6 +54,9 @@ REVIEW_RECORDS = sa.union_all(
         sa.null(),
         sa.null(),
         sa.literal(""),
+        sa.case(
+            (acts.c.kind == ReviewAction.UNDO, sa.func.coalesce(_UNDONE_DECISION, ReviewAction.ESCALATE)), else_=""
+        ),
     ),
 ).subquery("review_records")
 """One row for each decision and each act. The columns are those of `ReviewRow`."""
@@ -73,6 +82,7 @@ class ReviewRow(TypedDict):
     applied_at: datetime | None
     undone_at: datetime | None
     purpose: str  # a Purpose; empty: a review of the quarantine
+    undoes: str  # a ReviewAction or a Purpose; empty: it undoes nothing
 
 
 @dataclass(frozen=True, slots=True)

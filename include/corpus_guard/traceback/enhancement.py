@@ -53,7 +53,7 @@ from corpus_guard.domain import (
     canonical_json,
     digest,
 )
-from corpus_guard.errors import Misuse, UnknownSubject
+from corpus_guard.errors import Misuse, UnknownSubject, require_one_of
 from corpus_guard.intake.stamps import FETCHED_BY
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.event_log import append_event
@@ -444,8 +444,8 @@ def list_enhancements(ledger: Ledger, *, state: str | None = None, limit: int | 
     Raises:
         Misuse: there is no such state.
     """
-    if state is not None and state not in set(EnhancementState):
-        raise Misuse(f"state {state!r}: expected one of {', '.join(sorted(EnhancementState))}")
+    if state is not None:
+        require_one_of("state", state, sorted(EnhancementState))
     condition = [enhancements.c.state == state] if state else []
     return _select_enhancements(ledger, *condition, limit=limit)
 

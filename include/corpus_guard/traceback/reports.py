@@ -30,13 +30,13 @@ import sqlalchemy as sa
 
 from corpus_guard.corpus import retrieval_log
 from corpus_guard.domain import JsonRecord, first_of_each, sha256_text
-from corpus_guard.errors import UnknownSubject
+from corpus_guard.errors import UnknownSubject, require_one_of
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.queries import insert_missing
 from corpus_guard.ledger.short_ids import find_id
-from corpus_guard.ledger.states import QueryOrigin, ReportState
+from corpus_guard.ledger.states import REPORT_STATES, QueryOrigin, ReportState
 from corpus_guard.ledger.tables import filings, reports, traces
 from corpus_guard.traceback.filings import Filing, FilingWeigher, validate_filing
 from corpus_guard.traceback.retrieval import Complaint
@@ -253,7 +253,12 @@ def list_reports(ledger: Ledger, *, state: str | None = None, limit: int = 100) 
     """Return the reports in `state` (None: any), and how many there are in all.
 
     The order is that of tracing: the heaviest first, and of equal weight the oldest.
+
+    Raises:
+        Misuse: there is no such state.
     """
+    if state is not None:
+        require_one_of("state", state, REPORT_STATES)
     condition = [reports.c.state == state] if state else []
     order = (reports.c.weight.desc(), reports.c.first_reported_at, reports.c.report_id)
     with ledger.read() as connection:

@@ -114,7 +114,7 @@ def make_app(
         app.add_exception_handler(outage, _handle_outage)
     app.add_exception_handler(StarletteHTTPException, _handle_http_error)
     app.add_exception_handler(RequestValidationError, _handle_validation_error)
-    app.add_middleware(SecurityHeaders)
+    app.add_middleware(SecurityHeaders, show_error=_show_unexpected_error)
     return app
 
 
@@ -161,12 +161,23 @@ def _handle_validation_error(request: Request, error: Exception) -> Response:
     return _error_response(request, 422, detail)
 
 
+def _show_unexpected_error(request: Request, reference: str) -> Response:
+    if request.method == "GET":
+        what_next = "Load this page again. If it fails again, tell whoever runs Airflow"
+    else:
+        what_next = "Load the page again to see if the change was made, and tell whoever runs Airflow"
+    detail = (
+        f"The review pages failed; your request was valid. {what_next}: the API server's log has reference {reference}."
+    )
+    return _error_response(request, 500, detail)
+
+
 def _error_response(request: Request, status: int, detail: str, headers: Mapping[str, str] | None = None) -> Response:
     accept = str(request.headers.get("accept", ""))
     path = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
     if "text/html" in accept and not path.startswith(API):
         # Whether this person may decide is another question to a database, which may be the one that failed.
-        permissions = {"may_decide": False} if status >= 500 else {}
+        permissions = {"may_decide": False, "failed": True} if status >= 500 else {}
         find_sign_in = request.app.state.access.sign_in if status == 401 else None
         sign_in = find_sign_in(request) if find_sign_in else ""
         page = render_page(request, "error.html", status, status=status, detail=detail, sign_in=sign_in, **permissions)

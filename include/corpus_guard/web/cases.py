@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 from markupsafe import Markup
 
-from corpus_guard.errors import Misuse
+from corpus_guard.errors import Misuse, require_one_of
 from corpus_guard.forensics import pictures
 from corpus_guard.forensics.cases import find_case, list_cases
 from corpus_guard.forensics.map import CorpusMap, corpus_map, policy_thresholds, risk_histogram
@@ -58,14 +58,13 @@ def show_case(request: Request, case_id: str) -> HTMLResponse:
 @router.get("/map")
 def show_map(
     request: Request,
-    by: Annotated[str, Query(max_length=20)] = "state",
+    by: Annotated[str, Query(max_length=250)] = "state",
     case: Annotated[str, Query(max_length=32)] = "",
 ) -> HTMLResponse:
     """Show the corpus in a plane, and the documents by risk."""
     deployment = current_deployment(request)
     ledger = deployment.ledger
-    if by not in pictures.COLORINGS:
-        raise Misuse(f"by {by[:20]!r}: expected one of {', '.join(pictures.COLORINGS)}")
+    require_one_of("by", by, pictures.COLORINGS)
     shown = find_case(ledger, case) if case else None
     accused = scope_of(ledger, shown).versions if shown else ()
     drawn: CorpusMap | None = None

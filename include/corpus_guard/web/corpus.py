@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
-from corpus_guard.errors import Misuse
+from corpus_guard.errors import Misuse, require_one_of
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.states import VERSION_STATES, PublicationState, RunKind, RunState
 from corpus_guard.ledger.tables import documents, events, publications, runs, versions
@@ -40,7 +40,7 @@ MAX_NOTES: Final = 5  # about incidents, above everything else
 def corpus(
     request: Request,
     source: Annotated[str, Query(max_length=64)] = "",
-    state: Annotated[str, Query(max_length=12)] = "",
+    state: Annotated[str, Query(max_length=250)] = "",
     text: Annotated[str, Query(max_length=200)] = "",
     sort: DocumentSort = "path",
     after: Annotated[str, Query(max_length=4_000)] = "",
@@ -120,12 +120,13 @@ def list_documents(
         after: `_page_end` of the previous page; empty: the first page.
 
     Raises:
-        Misuse: `after` is not one that a page gave.
+        Misuse: there is no such state, or `after` is not one that a page gave.
     """
     conditions: list[sa.ColumnElement[bool]] = [documents.c.retired_at.is_(None)]
     if source:
         conditions.append(documents.c.source == source)
     if state:
+        require_one_of("state", state, VERSION_STATES)
         conditions.append(versions.c.state == state)
     if text:
         conditions.append(documents.c.uri.icontains(text, autoescape=True))

@@ -1,4 +1,5 @@
-"""Security headers of every response, so that a text that slips past all other measures still can do nothing.
+"""Security headers of every response, so that a text that slips past all other measures still can do nothing; and the last
+answer to an error that nobody foresaw.
 
 No script, style, image, frame or form of another origin; no inline script or style; no content sniffing; no
 caching by a browser or a proxy. `frame-ancestors 'self'` lets only Airflow's own page frame ours.
@@ -7,11 +8,15 @@ caching by a browser or a proxy. `frame-ancestors 'self'` lets only Airflow's ow
 from __future__ import annotations
 
 import logging
+import secrets
 import traceback
+from collections.abc import Callable
 from typing import Final
 
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 log = logging.getLogger(__name__)
@@ -44,9 +49,14 @@ MAX_BODY_BYTES: Final = 1024 * 1024  # bytes of a request
 class SecurityHeaders:
     """Middleware that adds the headers to every response, and refuses requests that are too large."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        """Wrap `app`."""
-        self._app = app
+    def __init__(self, app: ASGIApp, show_error: Callable[[Request, str], Response]) -> None:
+        """Wrap `app`.
+
+        Args:
+            app: the app.
+            show_error: returns the response to an unexpected error, given the reference under which the log has it.
+        """
+        self._app, self._show_error = app, show_error
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request or connection."""
@@ -82,17 +92,22 @@ class SecurityHeaders:
         try:
             await self._app(scope, receive_limited, send_with_headers)
         except Exception as error:
-            # Only the place and the kind: the message of an unexpected error may quote a document's text.
-            where = "".join(traceback.format_tb(error.__traceback__))
-            log.error("%s %s: %s\n%s", scope["method"], scope["path"], type(error).__name__, where)  # noqa: TRY400
-            if not started:
-                await _send_error(send_with_headers, 500, b"internal error; the API server's log says where")
+            reference = secrets.token_hex(4)
+            _log_error(scope, error, reference)
+            if started:
+                return
+            try:
+                response = self._show_error(Request(scope), reference)
+            except Exception as second:
+                _log_error(scope, second, reference)
+                response = PlainTextResponse(f"internal error; the API server's log has it, reference {reference}", 500)
+            await response(scope, receive, send_with_headers)
 
 
-async def _send_error(send: Send, status: int, body: bytes) -> None:
-    headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+def _log_error(scope: Scope, error: Exception, reference: str) -> None:
+    """Log the place and the kind of an error only: its message may quote a document's text."""
+    where = "".join(traceback.format_tb(error.__traceback__))
+    log.error("%s %s: %s, reference %s\n%s", scope["method"], scope["path"], type(error).__name__, reference, where)
 
 
 class BodyTooLarge(HTTPException):

@@ -10,8 +10,8 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import HTMLResponse, StreamingResponse
 
-from corpus_guard.ledger.states import Purpose, ReviewAction
-from corpus_guard.review.history import HistoryEntry, HistoryPage, load_history
+from corpus_guard.ledger.states import ReviewAction
+from corpus_guard.review.history import ACTIONS, HistoryEntry, HistoryPage, load_history
 from corpus_guard.web.render import render_page
 from corpus_guard.web.responses import ERRORS, attachment, csv_lines, iterate_rows, json_lines
 from corpus_guard.web.shared_deployment import current_deployment
@@ -36,6 +36,7 @@ COLUMNS: Final = (
     "is_first_of_two",
     "cause",
     "purpose",
+    "undoes",
     "at",
     "applied_at",
     "undone_at",
@@ -51,7 +52,7 @@ class HistoryQuery:
 
     reviewer: Word = ""
     source: Word = ""
-    kind: Annotated[str, Query(max_length=10)] = ""
+    kind: Word = ""
     version_id: Word = ""
     after: Annotated[str, Query(max_length=2_000, description="`next` of the previous page.")] = ""
 
@@ -87,7 +88,7 @@ def history(request: Request, params: HistoryQueryParams) -> HTMLResponse:
         next=page.next or "",
         page_size=PAGE_SIZE,
         filters=params.as_dict(),
-        kinds=(*ReviewAction, *Purpose),
+        kinds=ACTIONS,
     )
 
 

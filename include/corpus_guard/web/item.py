@@ -31,6 +31,7 @@ from corpus_guard.review.records import ReviewRow
 from corpus_guard.review.reviewer import Reviewer
 from corpus_guard.screening.decoded import decode_finding, locate_hidden
 from corpus_guard.web.history import may_be_undone
+from corpus_guard.web.queue import QueueQueryParams
 from corpus_guard.web.render import render_page
 from corpus_guard.web.shared_deployment import SharedDeployment, current_deployment, require_store
 from corpus_guard.web.text_display import DiffLine, DisplayText, diff_lines, display_text
@@ -60,15 +61,17 @@ class VersionDiff:
 
 
 @router.get("/items/{version_id}")
-def show_item(request: Request, version_id: str, view: Annotated[View, Query()] = "marked") -> HTMLResponse:
-    """Show one item."""
+def show_item(
+    request: Request, version_id: str, place: QueueQueryParams, view: Annotated[View, Query()] = "marked"
+) -> HTMLResponse:
+    """Show one item, and the way on from it in the queue from where it was opened."""
     deployment = current_deployment(request)
     ledger = deployment.ledger
     item = find_item(ledger, version_id)
     try:
         evidence = load_evidence(ledger, deployment.storage, item)
     except UnknownSubject as error:
-        return render_page(request, "item.purged.html", item=item, detail=str(error))
+        return render_page(request, "item.purged.html", item=item, detail=str(error), place=place.link)
     version = evidence.version
     hidden_spans = locate_hidden(deployment.screening, item.findings, version.hidden)
     text, problem = _text_of_view(deployment, evidence, view, hidden_spans)
@@ -110,7 +113,8 @@ def show_item(request: Request, version_id: str, view: Annotated[View, Query()] 
         mutable=mutable_codes(item.findings),
         obstacle=_obstacle(ledger, item),
         own_approval=_has_approved(item, evidence.history, request.state.reviewer),
-        next_item=find_next_item(ledger, item),
+        next_item=find_next_item(ledger, item, place.filter, sort=place.sort),
+        place=place.link,
         policy_digest=deployment.screening.digest,
     )
 

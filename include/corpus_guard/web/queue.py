@@ -13,7 +13,7 @@ from fastapi.responses import HTMLResponse
 from corpus_guard.ledger.states import VERSION_STATES
 from corpus_guard.review.decisions import MAX_ITEMS
 from corpus_guard.review.queue import QueueFilter, QueueItem, Sort, load_page
-from corpus_guard.web.render import render_page
+from corpus_guard.web.render import query, render_page
 from corpus_guard.web.shared_deployment import current_deployment
 from corpus_guard.web.snippets import load_snippets
 
@@ -39,7 +39,7 @@ class QueueQuery:
     older_than: Annotated[str, Query(pattern=r"^\d{0,5}$", description="Minimum waiting time in hours.")] = ""
     run_id: Word = ""
     campaign: Word = ""
-    state: Annotated[str, Query(max_length=20)] = "quarantined"
+    state: Word = "quarantined"
     text: Annotated[str, Query(max_length=200, description="Part of the document's path.")] = ""
     undecided: Annotated[bool, Query(description="Leave out items with a decision that is not applied yet.")] = False
     sort: Sort = "risk"
@@ -71,12 +71,19 @@ class QueueQuery:
         filters = (self.source, self.trust, self.check, self.severity, self.older_than, self.run_id, self.campaign)
         return any((*filters, self.text, self.undecided))
 
+    @property
+    def link(self) -> str:
+        """The end of an address that leads back to this place of the queue: what differs from the default."""
+        changed = {name: value for name, value in self.as_dict().items() if value != _DEFAULTS[name]}
+        return f"?{query(changed)}" if changed else ""
+
     def as_dict(self) -> dict[str, object]:
         """Return the parameters for links."""
         values: dict[str, object] = {name: getattr(self, name) for name in self.__slots__}
         return {**values, "undecided": "true" if self.undecided else ""}
 
 
+_DEFAULTS: Final = QueueQuery().as_dict()
 QueueQueryParams = Annotated[QueueQuery, Depends()]
 
 
@@ -106,6 +113,7 @@ def queue(request: Request, params: QueueQueryParams) -> HTMLResponse:
         next=page.next or "",
         facets=page.facets,
         filters=params.as_dict(),
+        place=params.link,
         is_filtered=params.is_filtered,
         states=VERSION_STATES,
         ages=list(AGES.items()),

@@ -10,6 +10,7 @@ Rules
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
@@ -20,7 +21,7 @@ from urllib.parse import urlencode
 from fastapi import Request
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from corpus_guard.domain import plural
 from corpus_guard.forensics import pictures
@@ -40,6 +41,7 @@ STATIC: Final = {
 }
 """Static files and their media types."""
 MAX_FIELD_CHARS: Final = 500  # of a field in a list
+_BACKTICKS: Final = re.compile(r"`([^`\n]+)`")
 
 
 PAGE_DAGS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -101,6 +103,7 @@ def environment() -> Environment:
         "cut": cut,
         "name": name,
         "query": query,
+        "commands": commands,
         "run_folder": lambda run_id: run_folder(run_id).removeprefix("runs/"),
     }
     created.globals |= {"reason_templates": REASON_TEMPLATES, "shortcuts": SHORTCUTS, "undone": UNDONE}
@@ -147,6 +150,11 @@ def cut(text: str, max_chars: int = MAX_FIELD_CHARS) -> str:
 def name(text: str, max_chars: int = MAX_FIELD_CHARS) -> str:
     """Return a name on one line: a line break in it is a code point, so that no other name looks the same."""
     return reveal_invisible(cut(text, max_chars))
+
+
+def commands(text: str) -> Markup:
+    """Return a message of the library, with what stands between backticks as code."""
+    return Markup(_BACKTICKS.sub(r"<code>\1</code>", str(escape(reveal_invisible(text, "\n\t")))))  # noqa: S704 - escaped
 
 
 def query(values: Mapping[str, object], **changes: object) -> str:

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
 from corpus_guard.domain import Span
+from corpus_guard.errors import require_one_of
 from corpus_guard.forensics.cases import Member, MemberKind, cases_of
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.states import REPORT_STATES, Label, ReportState
@@ -28,40 +29,44 @@ from corpus_guard.web.text_display import display_text
 router = APIRouter()
 
 MAX_ROWS: Final = 50  # of each list
+ANY_STATE: Final = "any"
 MAX_JUDGED_TEXTS: Final = 40  # of a trace
 MAX_FIELD_BYTES: Final = 8_000  # of a question or an output beside a trace
 MAX_ANSWER_BYTES: Final = 4_000
 
 
 @router.get("/reports")
-def list_reports(request: Request, state: Annotated[str, Query(max_length=14)] = "") -> HTMLResponse:
+def list_reports(request: Request, state: Annotated[str, Query(max_length=250)] = "") -> HTMLResponse:
     """Show reports in the order they are traced in, the newest traces, and purges.
 
     Args:
         request: the request.
-        state: only reports in this state; empty: open ones, or all if none is open; anything else: all.
+        state: only reports in this state; any: all; empty: open ones, or all if none is open.
     """
     ledger = current_deployment(request).ledger
-    shown_state = state if state in REPORT_STATES else ""
-    if not state:
-        shown_state = ReportState.OPEN.value
-    page, total = reports.list_reports(ledger, state=shown_state or None, limit=MAX_ROWS)
+    shown_state = state or ReportState.OPEN.value
+    require_one_of("state", shown_state, (ANY_STATE, *REPORT_STATES))
+    page, total = _list_reports(ledger, shown_state)
     if not state and not page:
-        shown_state = ""
-        page, total = reports.list_reports(ledger, limit=MAX_ROWS)
+        shown_state = ANY_STATE
+        page, total = _list_reports(ledger, shown_state)
     traces = records.list_traces(ledger, limit=MAX_ROWS)
     return render_page(
         request,
         "reports.html",
         reports=page,
         total=total,
-        state=shown_state,
+        state="" if shown_state == ANY_STATE else shown_state,
         states=REPORT_STATES,
         traces=traces,
         questions=load_questions(ledger, {trace.report_id for trace in traces}),
         withdrawn=list_withdrawn(ledger)[:MAX_ROWS],
         purges=list_purges(ledger),
     )
+
+
+def _list_reports(ledger: Ledger, state: str) -> tuple[list[reports.Report], int]:
+    return reports.list_reports(ledger, state=None if state == ANY_STATE else state, limit=MAX_ROWS)
 
 
 @router.get("/reports/{report_id}")

@@ -405,7 +405,14 @@ function setUpScrolling() {
   window.addEventListener("resize", update);
 }
 
+// On a narrow screen the name of this view may be out of sight in the row of views.
+function showCurrentView() {
+  const current = find(".top nav [aria-current]");
+  if (current) current.parentElement.scrollLeft = current.offsetLeft - current.parentElement.clientWidth / 2;
+}
+
 showMessageOfLastPage();
+showCurrentView();
 setUpScrolling();
 setUpReasonTemplates();
 setUpQueue();
