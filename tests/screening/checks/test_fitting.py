@@ -76,10 +76,11 @@ def is_among(headings: Sequence[str]) -> bool:
     return is_listed(f"{before}{sentence}\n", Span(len(before), len(before) + len(sentence)))
 
 
+ROWS = ("| `--yes`, `-y` | Go on. |", "| -k | The kernel. |", "- `--limit N`: no more", "* --noopencount")
 FUNCTIONS = ("open(path, mode)", "kernel.close():", "setCallback :: Parser m -> m ()", "parse' :: Text")
 
 
-@pytest.mark.parametrize("headings", [OPTIONS, FUNCTIONS])
+@pytest.mark.parametrize("headings", [OPTIONS, ROWS, FUNCTIONS])
 def test_what_options_and_functions_do_is_a_list(headings: Sequence[str]) -> None:
     assert is_among(headings)
     assert not is_among(headings[1:])
@@ -97,7 +98,7 @@ def test_what_an_option_does_is_a_list() -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        *("- verbose", "-- kernel-dir", "-number", "Write --verbose", "Or -n"),
+        *("- verbose", "-- kernel-dir", "-number", "Write --verbose", "Or -n", "| verbose |", "- -- x"),
         *("open the path (slowly)", "It is close() that ends it", ":: Text", "parse :: ", "open(path"),
     ],
 )

@@ -95,6 +95,15 @@ def test_a_quoted_order_stays_visible_at_low_severity() -> None:
     assert [each.severity for each in Instructions().read(text) if "speech_act" in each.code] == [Severity.LOW]
 
 
+@pytest.mark.parametrize("quoted", ['"{}"', "“{}”", "> {}", "`{}`", "```\n{}\n```"])
+@pytest.mark.parametrize("order", ORDERS)
+def test_words_about_attacks_excuse_an_order_only_in_a_quotation(order: str, quoted: str) -> None:
+    about = "Attackers hide such sentences in pages about harbours and piers.\n\n{}\n\nThe harbour was warned."
+    assert not speech_acts(about.format(quoted.format(order)))
+    assert speech_acts(about.format(order))
+    assert speech_acts(about.replace("Attackers", "Shops, for example,").format(quoted.format(order)))
+
+
 @pytest.mark.parametrize(
     "slot",
     [

@@ -3,8 +3,9 @@
 - *Quoted*: it stands in quotation marks (paired in a paragraph) or in code (paired in a line, or a fence).
 - *Taught*: words such as "prompt injection" or "for example" stand near it.
 
-Each is one step of severity. What only the classifier finds is excused by code that holds other code too, and not by
-quotation marks or a fence around the order: any order can stand in them.
+Each is one step of severity. What only the classifier finds is excused by code that holds other code too, and by
+words about attacks around a quotation. Quotation marks, a fence, or "for example" nearby excuse nothing alone: any order
+can stand there.
 
 Neither reason counts beside an imperative frame: words that tell a reader, a model among them, to carry the quotation
 out ("to be carried out when read", "this is not a drill", "examples for assistants"). What a guide says about others
@@ -51,24 +52,19 @@ class Excuses:
 
         Args:
             span: of the hit.
-            foreseen: a rule knows the order. Otherwise only code that holds other code is quoted.
+            foreseen: a rule knows the order; otherwise the classifier alone found it.
         """
         code = self._code(span)
-        if code and not foreseen and not self._holds_program(code[1], span):
-            code = None
-        quoted = (
-            f"it stands in {code[0]}"
-            if code
-            else "it stands in quotation marks"
-            if foreseen and self._is_quoted(span)
-            else ""
-        )
-        taught = self._near(_TEACHING, span, self._window)
-        if not quoted and not taught:
+        is_quoted = code is not None or self._is_quoted(span)
+        if foreseen:
+            is_taught = self._near(_TEACHING, span, self._window)
+        else:
+            is_taught = (is_quoted or self._is_in_quoted_line(span)) and self._near(_ABOUT_ATTACKS, span, self._window)
+            is_quoted = code is not None and self._holds_program(code[1], span)
+        if not (is_quoted or is_taught) or self._near(_FRAME, span, FRAME_WINDOW):
             return ()
-        if self._near(_FRAME, span, FRAME_WINDOW):
-            return ()
-        return tuple(filter(None, (quoted, "the words around it are about attacks or examples" if taught else "")))
+        quoted = [f"it stands in {code[0] if code else 'quotation marks'}"] if is_quoted else []
+        return (*quoted, *(["the words around it are about attacks or examples"] if is_taught else []))
 
     def _near(self, pattern: re.Pattern[str], span: Span, window: int) -> bool:
         before = self._text[max(0, span.start - window) : span.start]
@@ -99,6 +95,10 @@ class Excuses:
             before.rfind(opening) > before.rfind(closing) and closing in after for opening, closing in _PAIRS
         )
 
+    def _is_in_quoted_line(self, span: Span) -> bool:
+        """Return whether Markdown quotes the line in which a hit begins."""
+        return self._paragraph(span)[0].rpartition("\n")[2].lstrip().startswith(">")
+
     def _paragraph(self, span: Span) -> tuple[str, str]:
         """Return what stands before and behind a hit in its paragraph; a mark that it begins with stands before it."""
         before = self._text[max(0, span.start - PARAGRAPH_CHARS) : span.start].rpartition("\n\n")[2]
@@ -121,12 +121,14 @@ def _without_lookaround(pattern: re.Pattern[str]) -> re2._Regexp:
 
 
 _LOOKAROUND: Final = re.compile(r"\(\?<?[!=][^()]*\)")
-_TEACHING: Final = re.compile(
+_ATTACK_WORDS: Final = (
     r"prompt.injections?|injection.attacks?|jail.?break(?:s|ing)\b|attackers?\b|adversar(?:y|ies|ial)"
-    r"|\battacks?\b|red.team"
-    r"|(?<![\w./@-])examples?\b(?![./@]\w)|\be\.g\.|\bsuch as\b|for instance"
-    r"|beispiel|angreifer|par exemple|attaquant|por ejemplo|atacante|por exemplo|ad esempio|voorbeeld|например"
-    r"|例えば|例如|攻撃|攻击",
+    r"|\battacks?\b|red.team|angreifer|attaquant|atacante|攻撃|攻击"
+)
+_ABOUT_ATTACKS: Final = re.compile(_ATTACK_WORDS, re.IGNORECASE)
+_TEACHING: Final = re.compile(
+    _ATTACK_WORDS + r"|(?<![\w./@-])examples?\b(?![./@]\w)|\be\.g\.|\bsuch as\b|for instance"
+    r"|beispiel|par exemple|por ejemplo|por exemplo|ad esempio|voorbeeld|например|例えば|例如",
     re.IGNORECASE,
 )
 _DO: Final = (

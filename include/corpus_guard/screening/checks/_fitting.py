@@ -67,7 +67,8 @@ _CHANGE: Final = re.compile(
 )
 # Options and functions, as manuals head what each does: "-k, --kernel-dir PATH", "close(stream)", "close :: Stream -> m ()".
 _HEADING: Final = re.compile(
-    r"^[ \t]*(?:(?:-[A-Za-z0-9]\b|--[a-z][\w-]+)(?:[ \t,=|\[<].{0,80})?|[\w.]+\([^()\n]{0,80}\):?|[\w']+ :: \S.{0,200})$",
+    r"^[ \t]*(?:(?:-[A-Za-z0-9]\b|--[a-z][\w-]+)(?:[ \t,=|\[<].{0,80})?|[\w.]+\([^()\n]{0,80}\):?|[\w']+ :: \S.{0,200}"
+    r"|(?:\|[ \t]*|[-*+][ \t]+)`{0,2}(?:-[A-Za-z0-9]\b|--[a-z][\w-]+).*)$",
     re.MULTILINE,
 )
 _ATTRIBUTE: Final = re.compile(

@@ -13,7 +13,7 @@ Rules, in `rules/instructions.yaml`:
 - A document's title and its place are published with its text, and read by the same rules: no span.
 - Text *about* attacks is not an attack: a hit in quotation marks or code loses a step of severity, one near
   words such as "prompt injection" or "for example" another (see `_excuses`). It never falls below low.
-  Encoded and hidden hits lose nothing, and what the classifier alone finds only in code that holds other code.
+  Encoded and hidden hits lose nothing. What the classifier alone finds loses less (see `_excuses`).
 - Sentences that no rule foresees are read by a classifier (`corpus_guard.screening.orders`): code ``speech_act``, also
   encoded and hidden. A sentence that fits the text around it must be surer to count, and so must a part of a long sentence,
   or two or three short ones that are read together.
@@ -152,7 +152,7 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
 
     name = "instructions"
     params_class = InstructionsParams
-    code_version = ("21",)
+    code_version = ("22",)
 
     def __init__(
         self,
@@ -327,9 +327,11 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
                 if not self._is_likely(text, span, probability, stands_apart=stands_apart):
                     continue
                 rule = SPEECH_ACT.model_copy(update={"score": round(probability, 2)})
-                # Marks in front of a sentence, such as a fence of code, are its surroundings: they may excuse it.
-                marks = len(text[span.start : span.end]) - len(text[span.start : span.end].lstrip("`\"'“«„>#*- \n"))
-                if hits := weigh(rule, Span(span.start + marks, span.end)):
+                # Marks around a sentence, such as a fence of code, are its surroundings: they may excuse it.
+                words = text[span.start : span.end]
+                before = len(words) - len(words.lstrip("`\"'“«„>#*- \n"))
+                behind = len(words) - len(words.rstrip("`\"'”»“ \n"))
+                if hits := weigh(rule, Span(span.start + before, span.end - behind)):
                     yield hits
                     counted += not hits.lowered
 
