@@ -424,6 +424,16 @@ class Deployment:
             self.ledger, self.storage, self.store, self.settings, progress, max_age_hours=max_age_hours, deep=deep
         )
 
+    def set_apart(self, run_id: str) -> int:
+        """Give equal published vectors apart ones, and seal. See `corpus_guard.forensics.re_embedding.set_published_apart`."""
+        from corpus_guard.forensics.re_embedding import set_published_apart
+        from corpus_guard.proof.sealing import seal_corpus
+
+        with self._begun(run_id):
+            count = set_published_apart(self.ledger, self.storage, self.store, run_id)
+            seal_corpus(self.ledger, self.storage, self.store, self.settings, run_id)
+        return count
+
     def heal_incident(self, incident_id: str, run_id: str, *, by: str) -> IncidentHealing:
         """Undo what can be undone of an incident, and verify. See `corpus_guard.pipeline.incident_healing.heal_incident`."""
         from corpus_guard.pipeline.incident_healing import heal_incident
