@@ -5,7 +5,7 @@ Pulls every source, screens what changed, publishes what was accepted, and seals
 
 **What it does.** An unchanged document costs one hash comparison. A changed one is parsed in a sandboxed process, cut into chunks,
 embedded and screened. What the policy does not accept waits in quarantine (`guard quarantine list`). Accepted chunks are written to
-Chroma and read back. Tasks exchange only paths and counts. A late run is reported like a failed one.
+Chroma and read back. Tasks exchange only paths and counts. One run works at a time. A late run is reported like a failed one.
 
 **What it does not protect against.** A fluent lie that no trusted document contradicts. Anyone who can edit `policy.yaml`, `sources.yaml`,
 or the ledger between two seals. Direct writes to Chroma are detected by every guarded query and by `integrity_nightly`, not prevented.
@@ -13,7 +13,8 @@ or the ledger between two seals. Direct writes to Chroma are detected by every g
 **When it fails.** Clear the failed task, or trigger the DAG again: every step may be repeated and converges. By task:
 
 - `discover`: `sources.yaml` is wrong; the log names the key. `guard source check` tries one source. Or there are more shards than
-  `core.max_map_length` (1,024: 1.7 million documents): refresh a few `sources` at a time, or raise it.
+  `core.max_map_length` (1,024: 1.7 million documents): refresh a few `sources` at a time, or raise it. Or somebody's `guard refresh` has
+  been at work on the same sources for hours; the log names its run.
 - `intake`, `changed`, `survey`: the storage or the ledger does not answer; the log names the address. An unreadable document fails no task.
 - `embed`, `screen`: a model is missing (`guard models prepare`), or memory is short: give the pool `models` fewer slots.
 - `publish`: Chroma does not answer; start it. Nothing is half published: the outbox continues where it stopped.
@@ -40,7 +41,7 @@ NAMES = source_names()
 
 @dag(
     schedule=CronDataIntervalTimetable("0 2 * * *", timezone="UTC"),
-    max_active_runs=2,  # two runs at once converge; more would only wait for each other
+    max_active_runs=1,  # two at once would converge, and do all the work twice
     dagrun_timeout=timedelta(hours=12),
     deadline=run_deadline(load_settings().refresh_deadline_hours),
     params={

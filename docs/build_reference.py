@@ -78,6 +78,7 @@ COMMANDS = """
 | 2 | The command was used wrongly, or a setting is wrong. |
 | 3 | A server or a disk failed. |
 | 4 | Two things that must agree do not agree. |
+| 5 | Another refresh is at work on the same sources. Nothing was done; wait for it, or add `--wait`. |
 | 130 | Somebody interrupted the command (Ctrl-C). What was recorded is kept; run it again. |
 
 Every command has `--help`. Commands that report something have `--json`.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 _UNDO_LATER_REVISIONS = (
+    "ALTER TABLE runs DROP COLUMN awaited_until",
     "DROP INDEX ix_versions_waiting",
     "DROP INDEX ix_versions_waiting_since",
     "ALTER TABLE versions DROP COLUMN reopened_at",

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 from types import TracebackType
@@ -245,7 +245,12 @@ class Deployment:
         return key_in_use(self.settings)
 
     def refresh(
-        self, run_id: str | None = None, source_names: Sequence[str] = (), progress: Progress = no_progress
+        self,
+        run_id: str | None = None,
+        source_names: Sequence[str] = (),
+        progress: Progress = no_progress,
+        *,
+        wait: bool = False,
     ) -> RefreshResult:
         """Pull the sources, screen what changed, publish what was accepted, seal the corpus.
 
@@ -253,27 +258,33 @@ class Deployment:
             run_id: identity of the run; giving it again repeats the run. None: a new one.
             source_names: the sources to pull; empty: all.
             progress: called with (activity, documents done, documents in all).
+            wait: while another refresh is at work on one of the sources.
 
         Raises:
+            AlreadyAtWork: another refresh is at work on one of the sources, and `wait` is not set.
             SourceUnavailable: a source could not be listed; the others are refreshed and sealed.
             Inconsistent: the counts do not balance.
         """
+        from corpus_guard.ledger.runs import at_work
         from corpus_guard.pipeline.refresh import refresh
 
-        return refresh(
-            self.ledger,
-            self.storage,
-            self.store,
-            self.blobs,
-            self.models,
-            self.chunker,
-            self.sources,
-            self.screening,
-            self.settings,
-            run_id or new_run_id("refresh"),
-            source_names,
-            progress,
-        )
+        run_id = run_id or new_run_id("refresh")
+        with at_work(self.ledger, run_id):
+            return refresh(
+                self.ledger,
+                self.storage,
+                self.store,
+                self.blobs,
+                self.models,
+                self.chunker,
+                self.sources,
+                self.screening,
+                self.settings,
+                run_id,
+                source_names,
+                progress,
+                wait=wait,
+            )
 
     def rescreen(
         self, run_id: str, source_names: Sequence[str] = (), *, dry_run: bool = False, progress: Progress = no_progress
@@ -282,25 +293,25 @@ class Deployment:
         from corpus_guard.pipeline.rebuild import batches_of_documents
         from corpus_guard.pipeline.rescreen import rescreen
 
-        if not dry_run:
-            self._begin(run_id)
-            present = self.storage.names()
-            needed = batches_of_documents(self.ledger, source_names)
-            self._rebuild_lost(run_id, [name for name in needed if name not in present])
-        return rescreen(
-            self.ledger,
-            self.storage,
-            self.store,
-            self.blobs,
-            self.models,
-            self.sources,
-            self.screening,
-            self.settings,
-            run_id,
-            source_names,
-            dry_run=dry_run,
-            progress=progress,
-        )
+        with contextlib.nullcontext() if dry_run else self._begun(run_id):
+            if not dry_run:
+                present = self.storage.names()
+                needed = batches_of_documents(self.ledger, source_names)
+                self._rebuild_lost(run_id, [name for name in needed if name not in present])
+            return rescreen(
+                self.ledger,
+                self.storage,
+                self.store,
+                self.blobs,
+                self.models,
+                self.sources,
+                self.screening,
+                self.settings,
+                run_id,
+                source_names,
+                dry_run=dry_run,
+                progress=progress,
+            )
 
     def reparse(
         self, run_id: str, source_names: Sequence[str] = (), *, dry_run: bool = False, progress: Progress = no_progress
@@ -308,23 +319,22 @@ class Deployment:
         """Read stored bytes again by today's parser. See `corpus_guard.pipeline.reparsing.reparse`."""
         from corpus_guard.pipeline.reparsing import reparse
 
-        if not dry_run:
-            self._begin(run_id)
-        return reparse(
-            self.ledger,
-            self.storage,
-            self.store,
-            self.blobs,
-            self.models,
-            self.chunker,
-            self.sources,
-            self.screening,
-            self.settings,
-            run_id,
-            source_names,
-            dry_run=dry_run,
-            progress=progress,
-        )
+        with contextlib.nullcontext() if dry_run else self._begun(run_id):
+            return reparse(
+                self.ledger,
+                self.storage,
+                self.store,
+                self.blobs,
+                self.models,
+                self.chunker,
+                self.sources,
+                self.screening,
+                self.settings,
+                run_id,
+                source_names,
+                dry_run=dry_run,
+                progress=progress,
+            )
 
     def apply_decisions(self, run_id: str) -> ReleaseResult:
         """Bring reviewers' decisions, withdrawals and restores into effect, and seal.
@@ -335,38 +345,38 @@ class Deployment:
         from corpus_guard.removal.restoring import apply_restores, apply_withdrawals
         from corpus_guard.review.release import apply_decisions
 
-        self._begin(run_id)
-        self._rebuild_lost(run_id, [*batches_of_decisions(self.ledger), *batches_of_outbox(self.ledger)])
-        apply_withdrawals(self.ledger, run_id)
-        parts = (self.ledger, self.storage, self.store, self.models, self.screening)
-        restores = apply_restores(*parts, run_id)
-        return apply_decisions(*parts, self.settings, run_id, restores.reopened, restores.drained)
+        with self._begun(run_id):
+            self._rebuild_lost(run_id, [*batches_of_decisions(self.ledger), *batches_of_outbox(self.ledger)])
+            apply_withdrawals(self.ledger, run_id)
+            parts = (self.ledger, self.storage, self.store, self.models, self.screening)
+            restores = apply_restores(*parts, run_id)
+            return apply_decisions(*parts, self.settings, run_id, restores.reopened, restores.drained)
 
     def restore(self, run_id: str) -> RestoreResult:
         """Bring the restores that were decided into effect, and seal. See `corpus_guard.removal.restoring`."""
         from corpus_guard.pipeline.rebuild import batches_of_decisions, batches_of_outbox
         from corpus_guard.removal.restoring import restore
 
-        self._begin(run_id)
-        self._rebuild_lost(run_id, [*batches_of_decisions(self.ledger), *batches_of_outbox(self.ledger)])
-        return restore(self.ledger, self.storage, self.store, self.models, self.screening, self.settings, run_id)
+        with self._begun(run_id):
+            self._rebuild_lost(run_id, [*batches_of_decisions(self.ledger), *batches_of_outbox(self.ledger)])
+            return restore(self.ledger, self.storage, self.store, self.models, self.screening, self.settings, run_id)
 
     def retire_source(self, source: str, run_id: str, *, by: str, reason: str) -> RetiredSource:
         """Stop serving a source that is no longer declared, and seal. See `corpus_guard.pipeline.retiring.retire_source`."""
         from corpus_guard.pipeline.retiring import retire_source
 
-        self._begin(run_id)
-        return retire_source(
-            self.ledger,
-            self.storage,
-            self.store,
-            self.settings,
-            run_id,
-            source,
-            policy_digest=self.screening.digest,
-            by=by,
-            reason=reason,
-        )
+        with self._begun(run_id):
+            return retire_source(
+                self.ledger,
+                self.storage,
+                self.store,
+                self.settings,
+                run_id,
+                source,
+                policy_digest=self.screening.digest,
+                by=by,
+                reason=reason,
+            )
 
     def ask_again(self, trace_ids: Sequence[str], run_id: str, after: Purpose) -> dict[str, bool]:
         """Ask the questions of traces again, record the answers, and return whether each is still the reported one.
@@ -385,11 +395,18 @@ class Deployment:
         """Do the approved steps of a case. See `corpus_guard.forensics.plan.CaseWorker.run`."""
         from corpus_guard.forensics.plan import CaseWorker
 
-        self._begin(run_id)
-        worker = CaseWorker(
-            self.ledger, self.storage, self.blobs, self.store, self.models, self.sources, self.screening, self.settings
-        )
-        return worker.run(case, run_id, progress)
+        with self._begun(run_id):
+            worker = CaseWorker(
+                self.ledger,
+                self.storage,
+                self.blobs,
+                self.store,
+                self.models,
+                self.sources,
+                self.screening,
+                self.settings,
+            )
+            return worker.run(case, run_id, progress)
 
     def seal(self, run_id: str) -> Seal:
         """Write the manifest and sign the log. See `corpus_guard.proof.sealing.seal_corpus`."""
@@ -407,6 +424,16 @@ class Deployment:
             self.ledger, self.storage, self.store, self.settings, progress, max_age_hours=max_age_hours, deep=deep
         )
 
+    def set_apart(self, run_id: str) -> int:
+        """Give equal published vectors apart ones, and seal. See `corpus_guard.forensics.re_embedding.set_published_apart`."""
+        from corpus_guard.forensics.re_embedding import set_published_apart
+        from corpus_guard.proof.sealing import seal_corpus
+
+        with self._begun(run_id):
+            count = set_published_apart(self.ledger, self.storage, self.store, run_id)
+            seal_corpus(self.ledger, self.storage, self.store, self.settings, run_id)
+        return count
+
     def heal_incident(self, incident_id: str, run_id: str, *, by: str) -> IncidentHealing:
         """Undo what can be undone of an incident, and verify. See `corpus_guard.pipeline.incident_healing.heal_incident`."""
         from corpus_guard.pipeline.incident_healing import heal_incident
@@ -415,13 +442,17 @@ class Deployment:
             self.ledger, self.storage, self.store, self.blobs, self.sources, self.settings, incident_id, run_id, by=by
         )
 
-    def _begin(self, run_id: str) -> None:
-        """Log what changed in the configuration; refuse to begin what could not be sealed."""
+    @contextlib.contextmanager
+    def _begun(self, run_id: str) -> Iterator[None]:
+        """Hold a run; log what changed in the configuration, and refuse to begin what could not be sealed."""
+        from corpus_guard.ledger.runs import at_work
         from corpus_guard.pipeline.configuration import record_configuration
         from corpus_guard.proof.log.heads import require_usable_keys
 
         require_usable_keys(self.settings)
-        record_configuration(self.ledger, self.screening, self.settings, run_id)
+        with at_work(self.ledger, run_id):
+            record_configuration(self.ledger, self.screening, self.settings, run_id)
+            yield
 
     def _rebuild_lost(self, run_id: str, names: Sequence[str]) -> None:
         from corpus_guard.pipeline.rebuild import rebuild_lost_batches

@@ -17,6 +17,7 @@
     │   ├── SourceUnavailable   a source as a whole cannot be listed
     │   ├── FilterFailed        the filter could not check the retrieved texts; nothing is served
     │   └── JudgeFailed         a judge or the RAG model failed; the trace says so
+    ├── AlreadyAtWork           another run does this work at the moment; nothing was done
     └── Inconsistent            two things that must agree do not (counts, read-back, digests); never ignored
         ├── ForeignCollection   a collection of the vector store belongs to another deployment
         └── UndecodableText     the ledger holds text that is not UTF-8 (`corpus_guard.ledger.undecodable`)
@@ -114,6 +115,10 @@ class FilterFailed(Infrastructure):
 
 class JudgeFailed(Infrastructure):
     """A judge or the RAG model gave no usable answer; the trace ends as *judge failed* and is tried again."""
+
+
+class AlreadyAtWork(GuardError):
+    """Another run does this work at the moment; nothing was done."""
 
 
 class Inconsistent(GuardError):

@@ -14,10 +14,13 @@ from typing import Any, NamedTuple
 
 import click
 import pytest
+import sqlalchemy as sa
 import typer.main
 from typer.testing import CliRunner
 
 from corpus_guard.cli import main as cli
+from corpus_guard.ledger.runs import at_work, begin_run, end_run
+from corpus_guard.ledger.tables import runs
 from corpus_guard.models import Models
 from corpus_guard.settings import Settings
 from deploying import BAD, GOOD, TICKETS, Typed, Workspace, deploy
@@ -275,12 +278,47 @@ def test_models_are_named_with_their_digests(run: Run, deployment: Workspace) ->
 
 
 def test_an_interrupted_refresh_says_what_to_do(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(*arguments: object) -> None:
+    def interrupt(*arguments: object, **options: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("corpus_guard.deployment.Deployment.refresh", interrupt)
 
     one_line(run("refresh"), 130, "interrupted; what was recorded is kept. Run `guard refresh` again")
+
+
+def test_a_second_refresh_leaves_at_once_or_waits(
+    run: Run, deployment: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with deployment.guard() as guard, at_work(guard.ledger, "first"):
+        begin_run(guard.ledger, "first", "refresh", guard.screening.digest, ["pages"])
+        one_line(
+            run("refresh"), 5, "run first has refreshed pages since", "nothing was done. Wait for it, or add --wait"
+        )
+        with guard.ledger.read() as connection:
+            assert connection.scalar(sa.select(runs.c.run_id).order_by(runs.c.started_at.desc())) == "first"
+        monkeypatch.setattr("corpus_guard.ledger.runs.time.sleep", lambda seconds: end_run(guard.ledger, "first", {}))
+        assert run("refresh", "--wait", "--json").json["documents"] > 0
+
+
+def test_a_killed_run_is_named_with_what_to_do(run: Run, deployment: Workspace) -> None:
+    with deployment.guard() as guard:
+        begin_run(guard.ledger, "killed", "refresh", guard.screening.digest, ["pages"])
+    assert "Interrupted: no process works on killed. Run it again: it does what is not done yet" in run("status").out
+
+
+def test_equal_vectors_of_an_older_release_are_named_with_the_command_that_mends_them(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("refresh")
+    assert "guard set-apart" not in run("verify").out
+    assert "No hundred chunks have equal vectors; nothing was changed" in run("set-apart").out
+
+    monkeypatch.setattr("corpus_guard.forensics.re_embedding.MANY_EQUAL", 1)
+    words = " ".join(run("verify").out.split())
+    assert "chunks of an older release have the vector of 0 others or more" in words
+    assert "Run guard set-apart: it gives each its own." in words
+    assert run("set-apart", "--json").json["set_apart"] > 0
+    assert run("verify").code == 0
 
 
 # Failures: one line on standard error, nothing on standard output, an exit code that says whose turn it is.

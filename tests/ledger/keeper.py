@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.event_log import append_event
+from corpus_guard.ledger.runs import at_work, begin_refresh
 
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(["corpus_guard.ledger.ledger", "alembic.command", "psycopg2"])
@@ -37,6 +38,15 @@ def hold(url: str, held: Any) -> None:
     """Take the lock, say so, and wait to be killed."""
     with Ledger(url).exclusive("publish"):
         held.set()
+        signal.pause()
+
+
+def work(url: str, run_id: str, sources: list[str], begun: Any) -> None:
+    """Begin a refresh, say so, and work on it until killed."""
+    ledger = Ledger(url)
+    with at_work(ledger, run_id):
+        begin_refresh(ledger, run_id, "", sources)
+        begun.set()
         signal.pause()
 
 

@@ -17,7 +17,7 @@ from corpus_guard.batches.reading import BatchDamaged, read_checked_versions
 from corpus_guard.deployment import Deployment
 from corpus_guard.domain import sha256_bytes
 from corpus_guard.ledger.ledger import now
-from corpus_guard.ledger.runs import begin_run, end_run
+from corpus_guard.ledger.runs import at_work, begin_run
 from corpus_guard.ledger.tables import events, publications, versions
 from corpus_guard.pipeline import cleaning
 from corpus_guard.pipeline.cleaning import CleaningResult, DisposableKind, clean
@@ -95,9 +95,9 @@ def test_nothing_is_removed_with_no_days_while_a_run_works_or_while_an_incident_
     forever = guard.settings.model_copy(update={"clean_days": 0})
     assert clean(guard.ledger, guard.storage, forever, "c1")["days"] == 0
 
-    begin_run(guard.ledger, "r2", "refresh", "0" * 64)
-    assert "run r2 is at work" in cleaned(guard)["waits_for"]
-    end_run(guard.ledger, "r2", {})
+    with at_work(guard.ledger, "r2"):
+        begin_run(guard.ledger, "r2", "refresh", "0" * 64)
+        assert "run r2 is at work" in cleaned(guard)["waits_for"]
 
     incident = open_incident(
         guard.ledger, guard.storage, "i1", [Deviation(DeviationKind.REMOVED, "x", "gone", "", "", "", "")]

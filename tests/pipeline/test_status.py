@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from datetime import timedelta
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from corpus_guard.ledger.ledger import now
-from corpus_guard.ledger.runs import begin_run, end_run
-from corpus_guard.ledger.tables import runs
+from corpus_guard.errors import SourceUnavailable
+from corpus_guard.ledger import Ledger
+from corpus_guard.ledger.runs import at_work, begin_run
 from corpus_guard.models import Models
-from corpus_guard.pipeline.status import RUNS_SHOWN, read_status
+from corpus_guard.pipeline import steps
+from corpus_guard.pipeline.status import RUNS_SHOWN, read_sources, read_status
+from corpus_guard.proof import sealing
+from corpus_guard.proof.sealing import Seal
 from corpus_guard.settings import Settings
 from deploying import BAD, TICKETS, Workspace, deploy, prepared_models
 
@@ -88,26 +92,45 @@ def test_only_the_last_runs_are_told(make: Callable[[str], Workspace]) -> None:
 def test_a_run_that_was_killed_is_told_from_one_at_work(make: Callable[[str], Workspace]) -> None:
     deployment = make("http://127.0.0.1:1")
 
+    def status() -> dict[str, Any]:
+        return read_status(guard.ledger, guard.storage, guard.screening, guard.settings)
+
     def states() -> list[str]:
-        report = read_status(guard.ledger, guard.storage, guard.screening, guard.settings)
-        return [run["state"] for run in report["runs"]]
+        return [run["state"] for run in status()["runs"]]
+
+    def last_run() -> str:
+        return str(read_sources(guard.ledger, guard.settings)[0]["last_run_state"])
 
     with deployment.guard() as guard:
-        begin_run(guard.ledger, "killed", "refresh", "", ["pages"])
-        assert states() == ["running"]
-        begin_run(guard.ledger, "of another kind", "rescreen", "", ["pages"])
-        end_run(guard.ledger, "of another kind", {})
-        begin_run(guard.ledger, "of another source", "refresh", "", ["tickets"])
-        end_run(guard.ledger, "of another source", {})
-        assert states() == ["sealed", "sealed", "running"]
+        with at_work(guard.ledger, "killed"):
+            begin_run(guard.ledger, "killed", "refresh", "", ["pages"])
+            assert states() == ["running"]
+            assert last_run() == "running"
+        assert states() == ["interrupted"]
+        assert last_run() == "interrupted"
+        assert status()["interrupted"] == ["killed"]
         guard.refresh("r1")
-        assert states() == ["sealed", "sealed", "sealed", "interrupted"]
-        begin_run(guard.ledger, "yesterday", "release", "")
-        with guard.ledger.write() as connection:
-            connection.execute(
-                runs.update().where(runs.c.run_id == "yesterday").values(started_at=now() - timedelta(days=2))
-            )
-        assert "running" not in states()
+        assert states() == ["sealed", "interrupted"]
+        assert status()["interrupted"] == []
+
+
+@pytest.mark.parametrize("work", ["refresh", "rescreen", "apply_decisions", "restore"])
+def test_a_run_is_at_work_from_its_beginning_to_its_end(
+    make: Callable[[str], Workspace], chroma_url: str, monkeypatch: pytest.MonkeyPatch, work: str
+) -> None:
+    seen: list[str] = []
+
+    def look(ledger: Ledger, *arguments: object) -> Seal:
+        seen.extend(run["state"] for run in read_status(ledger, guard.storage, guard.screening, guard.settings)["runs"])
+        raise SourceUnavailable("enough was seen")
+
+    deployment = make(chroma_url)
+    with deployment.guard() as guard:
+        monkeypatch.setattr(steps if work == "refresh" else sealing, "write_manifest", look)
+        with suppress(SourceUnavailable):
+            getattr(guard, work)("r1")
+        after = read_status(guard.ledger, guard.storage, guard.screening, guard.settings)["runs"]
+    assert (seen, after[0]["state"]) == (["running"], "interrupted")
 
 
 def test_a_source_that_is_no_longer_declared_is_named_with_what_it_serves(

@@ -19,7 +19,7 @@ from reviewing import FIRST_RUN, Reviewing, a_finding, deciding, judge_runs
 from corpus_guard.domain import Severity, Span, TrustLevel, Verdict
 from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
-from corpus_guard.ledger.runs import begin_run, end_run
+from corpus_guard.ledger.runs import at_work, begin_run, end_run
 from corpus_guard.ledger.states import RunKind, RunState
 from corpus_guard.ledger.tables import blocked, decisions, documents, events, purges, versions
 from corpus_guard.review.decisions import MAX_ITEMS
@@ -379,6 +379,18 @@ def test_health_tells_of_a_loosened_configuration(reviewing: Reviewing) -> None:
 
     assert "configuration loosened: mutes.&lt;b&gt;.typos none → listed" in page
     assert "run-7" in page
+
+
+def test_health_tells_of_a_run_that_nobody_works_on(reviewing: Reviewing) -> None:
+    begin_run(reviewing.ledger, "<b>night", RunKind.REFRESH, "p" * 64, ["wiki"])
+    with reviewing.client() as client:
+        with at_work(reviewing.ledger, "<b>night"):
+            assert "Interrupted" not in client.get("/health").text
+            assert told(client.get("/api/v1/health"))["interrupted"] == []
+        page = client.get("/health").text
+        assert "<b>Interrupted</b>: the refresh <bdi>&lt;b&gt;night</bdi> began on" in page
+        assert told(client.get("/api/v1/health"))["interrupted"] == ["<b>night"]
+        assert "interrupted" in client.get("/corpus").text
 
 
 def test_health_tells_what_waits_and_what_people_said(reviewing: Reviewing) -> None:

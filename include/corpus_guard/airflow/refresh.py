@@ -5,8 +5,9 @@ Airflow is imported inside functions, and so is everything heavy: DAG files impo
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from corpus_guard.airflow.context import all_results, asset_event_extra, current_run_id, source_connection
@@ -19,11 +20,11 @@ log = logging.getLogger(__name__)
 
 
 def discover_sources(names: list[str]) -> list[str]:
-    """List the sources into shards. Returns the storage names of the listings."""
+    """List the sources into shards, when no other refresh works on them. Returns the storage names of the listings."""
     from corpus_guard.pipeline import steps
     from corpus_guard.pipeline.rebuild import batches_of_outbox, rebuild_lost_batches
 
-    with _open() as deployment:
+    with _working() as deployment:
         rebuild_lost_batches(
             deployment.ledger,
             deployment.storage,
@@ -41,6 +42,7 @@ def discover_sources(names: list[str]) -> list[str]:
             deployment.settings,
             current_run_id(),
             names,
+            wait=True,
         )
 
 
@@ -48,7 +50,7 @@ def intake_shard(listing: str) -> Shard:
     """Fetch the documents of a shard and write a batch of those that changed."""
     from corpus_guard.pipeline import steps
 
-    with _open() as deployment:
+    with _working() as deployment:
         shard = steps.intake(
             deployment.ledger,
             deployment.storage,
@@ -73,7 +75,7 @@ def embed_shard(shard: Shard) -> Shard:
     """Embed the chunks of a shard."""
     from corpus_guard.pipeline import steps
 
-    with _open() as deployment:
+    with _working() as deployment:
         return _logged(steps.embed(deployment.storage, deployment.models, shard))
 
 
@@ -81,7 +83,7 @@ def survey_shards(shards: Sequence[Shard] | None) -> list[Shard]:
     """Compare the documents of all shards with each other and with the ledger's history."""
     from corpus_guard.pipeline import steps
 
-    with _open() as deployment:
+    with _working() as deployment:
         return steps.survey(
             deployment.ledger,
             deployment.storage,
@@ -97,7 +99,7 @@ def screen_shard(shard: Shard) -> Shard:
     """Judge each version of a shard."""
     from corpus_guard.pipeline import steps
 
-    with _open() as deployment:
+    with _working() as deployment:
         return _logged(
             steps.screen(deployment.ledger, deployment.storage, deployment.screening, current_run_id(), shard)
         )
@@ -107,7 +109,7 @@ def publish_shard(shard: Shard) -> Shard:
     """Record the verdicts of a shard and write its accepted chunks to Chroma."""
     from corpus_guard.pipeline import steps
 
-    with _open() as deployment:
+    with _working() as deployment:
         return _logged(steps.publish(deployment.ledger, deployment.storage, deployment.store, current_run_id(), shard))
 
 
@@ -133,7 +135,7 @@ def seal_refresh(
     from corpus_guard.pipeline.configuration import loosened_in_run
 
     run_id = current_run_id()
-    with _open() as deployment:
+    with _working() as deployment:
         loosened = loosened_in_run(deployment.ledger, run_id)
         try:
             sealed = steps.seal(
@@ -173,6 +175,15 @@ def document_expectations() -> None:
         return
     page = run_folder(run_id).replace("runs/", "expectations/")
     write_note_line("Data Docs", f"{docs.summary}, {review_pages(page)}")
+
+
+@contextlib.contextmanager
+def _working() -> Iterator[Deployment]:
+    """Open a deployment, and hold the run that this task is a part of."""
+    from corpus_guard.ledger.runs import at_work
+
+    with _open() as deployment, at_work(deployment.ledger, current_run_id(), awaits_next=True):
+        yield deployment
 
 
 def _open() -> Deployment:

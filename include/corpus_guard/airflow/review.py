@@ -76,11 +76,13 @@ def apply_answer(summary: Mapping[str, Any], answer: HumanAnswer | None) -> int:
 def expire_waiting() -> int:
     """Escalate and mark items that wait longer than the policy allows. Returns how many are new."""
     from corpus_guard.deployment import Deployment
+    from corpus_guard.ledger.runs import interrupted_runs
     from corpus_guard.review.notices import count_waiting
     from corpus_guard.review.undo import escalate_expired
 
     with Deployment() as deployment:
         gauge("quarantine.waiting", count_waiting(deployment.ledger).items)
+        gauge("runs.interrupted", len(interrupted_runs(deployment.ledger)))
         expired = escalate_expired(
             deployment.ledger, deployment.policy.review, policy_digest=deployment.screening.digest
         )

@@ -159,11 +159,15 @@ def refresh(
     refetch: Annotated[
         bool, typer.Option("--refetch", help="Fetch all documents again, even those reported as unchanged.")
     ] = False,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="While another refresh is at work on one of the sources, wait for it.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Refresh the corpus: pull the sources, screen what changed, publish what was accepted, seal.
 
-    The steps of the DAG `corpus_refresh`, without Airflow. It may be killed or run twice. Documents that their source reports as
+    The steps of the DAG `corpus_refresh`, without Airflow. It may be killed or run twice. While another refresh is at work on one of
+    the sources, nothing is done (exit code 5), or done afterwards with `--wait`. Documents that their source reports as
     unchanged are not fetched again; `--refetch` fetches them anyway, as happens every CORPUS_GUARD_REFETCH_DAYS days.
 
     Example: `guard refresh --source handbook`
@@ -178,7 +182,7 @@ def refresh(
         Deployment(settings) as deployment,
         console.progress(not as_json) as progress,
     ):
-        sealed = deployment.refresh(new_run_id("refresh"), source or (), progress)
+        sealed = deployment.refresh(new_run_id("refresh"), source or (), progress, wait=wait)
         undeclared = undeclared_sources(deployment.ledger, deployment.settings)
     if as_json:
         console.print_json(sealed)
@@ -355,6 +359,10 @@ def status(as_json: Json = False) -> None:
         for row in report["runs"]
     ]
     print_table("Last runs", ("started (UTC)", "kind", "state", "counts", "run"), rows)
+    for run_id in report["interrupted"]:
+        say(
+            f"[yellow]Interrupted[/yellow]: no process works on {visible(run_id)}. Run it again: it does what is not done yet"
+        )
     screening.show_screening(report)
     head = report["head"]
     if head:
@@ -450,6 +458,8 @@ def main() -> None:
         _fail(str(error), 2)
     except errors.Infrastructure as error:
         _fail(str(error), 3)
+    except errors.AlreadyAtWork as error:
+        _fail(str(error), 5)
     except errors.GuardError as error:
         _fail(str(error), 4)
     except OSError as error:

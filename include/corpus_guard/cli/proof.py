@@ -53,6 +53,7 @@ def verify(
 
     Example: `guard verify --max-age-hours 26`
     """
+    from corpus_guard.forensics.re_embedding import MANY_EQUAL, count_equal_vectors
     from corpus_guard.proof.incidents import examine, is_never_sealed, open_incident
 
     opened = None
@@ -76,8 +77,10 @@ def verify(
                 examined.unanswered or examined.verification.deviations,
             )
         sources = _sources_of(deployment.ledger, examined.verification.deviations)
+        equal = count_equal_vectors(deployment.ledger)
     if as_json:
-        counts = {"accepted": len(examined.verification.deviations) - len(examined.unanswered)}
+        accepted = len(examined.verification.deviations) - len(examined.unanswered)
+        counts = {"accepted": accepted, "equal_vectors": equal}
         console.print_json(
             {**examined.verification.as_dict(), **counts, "incident": opened.incident_id if opened else None}
         )
@@ -92,8 +95,33 @@ def verify(
         if opened:
             name = opened.incident_id[:8]
             say(f"Incident [bold]{name}[/bold]: guard incident show {name} · guard incident heal {name}")
+        if equal:
+            say(
+                f"{plural(equal, 'chunk')} of an older release have the vector of {MANY_EQUAL - 1} others or more, and searches may "
+                "miss documents beside them. Run [bold]guard set-apart[/bold]: it gives each its own."
+            )
     if not examined.clean:
         raise typer.Exit(1)
+
+
+@app.command("set-apart")
+def set_apart(as_json: Json = False) -> None:
+    """Give equal vectors that an older release published for equal chunks vectors of their own, and seal.
+
+    `guard verify` says whether there are any. No model is needed, and no text changes. It may be killed or run twice.
+
+    Example: `guard set-apart`
+    """
+    with console.resumable("guard set-apart"), Deployment() as deployment:
+        count = deployment.set_apart(new_run_id("set-apart"))
+    if as_json:
+        console.print_json({"set_apart": count})
+    else:
+        say(
+            f"{plural(count, 'chunk')} moved apart"
+            if count
+            else "No hundred chunks have equal vectors; nothing was changed"
+        )
 
 
 def _sources_of(ledger: Ledger, deviations: Sequence[Deviation]) -> dict[str, str]:

@@ -6,8 +6,8 @@ Rules
     * foreign keys are enforced; a commit is on disk when it returns (WAL, synchronous=FULL);
     * events are chained when their transaction is about to commit (`corpus_guard.ledger.event_log`), with the
       digests of the rows that it changed (`corpus_guard.ledger.row_digests`);
-    * `exclusive` is held by one process at a time; the operating system or the database frees it when its
-      holder dies.
+    * `exclusive` is held by one process at a time, `shared` by several; the operating system or the database
+      frees both when their holder dies.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from pathlib import Path
+from typing import IO
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, make_url
@@ -34,6 +35,13 @@ from corpus_guard.ledger.undecodable import SQLITE_MESSAGE, UndecodableText, fin
 
 BUSY_SECONDS = 60  # a writer waits this long for another's transaction; ours last milliseconds
 LOCK_SECONDS = 600  # a publisher may have thousands of chunks to write
+POLL_SECONDS = 0.05  # between two tries to take a lock
+PROBES = 3  # a lock is held if so many tries meet it: another process that only looks takes it for microseconds
+KEEPALIVE = {
+    "idle": 60,
+    "interval": 20,
+    "count": 3,
+}  # seconds, seconds, packets: a lost machine frees its locks in two minutes
 
 
 class Ledger:
@@ -115,6 +123,16 @@ class Ledger:
         with self._file_lock(name, wait) if self._is_sqlite else self._advisory_lock(name, wait):
             yield
 
+    @contextlib.contextmanager
+    def shared(self, name: str) -> Iterator[None]:
+        """Hold the lock `name` together with others, so that `is_held` is true while the block runs."""
+        with self._shared_file_lock(name) if self._is_sqlite else self._advisory_lock(name, LOCK_SECONDS, "_shared"):
+            yield
+
+    def is_held(self, name: str) -> bool:
+        """Return whether a process holds the lock `name`: on this machine (SQLite) or on any (PostgreSQL)."""
+        return self._is_file_locked(name) if self._is_sqlite else self._is_advisory_locked(name)
+
     def close(self) -> None:
         """Close all connections."""
         self.engine.dispose()
@@ -181,32 +199,80 @@ class Ledger:
 
     @contextlib.contextmanager
     def _file_lock(self, name: str, wait: float) -> Iterator[None]:
-        path = Path(f"{self.url.database}.{name}.lock")
         deadline = time.monotonic() + wait
-        with path.open("w") as file:
-            while True:
-                try:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    self._wait_until(deadline, name)
+        with self._lock_path(name).open("w") as file:
+            while not _try_lock(file, fcntl.LOCK_EX):
+                self._wait_until(deadline, name)
             yield
 
     @contextlib.contextmanager
-    def _advisory_lock(self, name: str, wait: float) -> Iterator[None]:
+    def _shared_file_lock(self, name: str) -> Iterator[None]:
+        """Hold a lock whose file is removed by the last who leaves: there is one for each run."""
+        path = self._lock_path(name)
+        with contextlib.ExitStack() as closing:
+            while True:
+                file = closing.enter_context(path.open("w"))
+                if _try_lock(file, fcntl.LOCK_SH) and _is_at(file, path):
+                    break
+                file.close()  # somebody looks, or removed the file meanwhile
+                time.sleep(POLL_SECONDS)
+            try:
+                yield
+            finally:
+                if _try_lock(file, fcntl.LOCK_EX):
+                    path.unlink(missing_ok=True)
+
+    def _is_file_locked(self, name: str) -> bool:
+        try:
+            file = self._lock_path(name).open()
+        except FileNotFoundError:
+            return False
+        with file:
+            for _ in range(PROBES):
+                if _try_lock(file, fcntl.LOCK_EX):
+                    return False
+                time.sleep(POLL_SECONDS)
+        return True
+
+    def _lock_path(self, name: str) -> Path:
+        return Path(f"{self.url.database}.{name}.lock")
+
+    @contextlib.contextmanager
+    def _advisory_lock(self, name: str, wait: float, kind: str = "") -> Iterator[None]:
         key = advisory_lock_key(name)
+        take, free = (getattr(sa.func, f"pg_{verb}{kind}") for verb in ("try_advisory_lock", "advisory_unlock"))
         deadline = time.monotonic() + wait
         # A session lock on a connection of its own: PostgreSQL frees it when the connection dies.
         with (
             self._translated_errors(),
             self.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection,
         ):
-            while not connection.scalar(sa.select(sa.func.pg_try_advisory_lock(key))):
+            for parameter, value in KEEPALIVE.items():
+                connection.exec_driver_sql(f"SET tcp_keepalives_{parameter} = {value}")
+            while not connection.scalar(sa.select(take(key))):
                 self._wait_until(deadline, name)
             try:
                 yield
             finally:
-                connection.execute(sa.select(sa.func.pg_advisory_unlock(key)))
+                # Whoever only shared the lock lost nothing with the connection.
+                with contextlib.suppress(*[sa.exc.DBAPIError] if kind else []):
+                    connection.execute(sa.select(free(key)))
+
+    def _is_advisory_locked(self, name: str) -> bool:
+        locks = sa.table(
+            "pg_locks", *map(sa.column, ("locktype", "database", "classid", "objid", "objsubid", "granted"))
+        )
+        database = sa.text("(SELECT oid FROM pg_database WHERE datname = current_database())")
+        is_granted = sa.exists().where(
+            locks.c.locktype == "advisory",
+            locks.c.database == database,
+            locks.c.classid == 0,  # the upper half of the key
+            locks.c.objid == advisory_lock_key(name),
+            locks.c.objsubid == 1,  # of one key, not of two
+            locks.c.granted,
+        )
+        with self.read() as connection:
+            return bool(connection.scalar(sa.select(is_granted)))
 
     def _wait_until(self, deadline: float, name: str) -> None:
         if time.monotonic() > deadline:
@@ -214,7 +280,7 @@ class Ledger:
                 f"lock {name!r} of the ledger at {self.address} is held by another process, which is still working or "
                 "hangs. Wait for it or stop it, then run again"
             )
-        time.sleep(0.05)
+        time.sleep(POLL_SECONDS)
 
 
 def now() -> datetime:
@@ -234,6 +300,21 @@ def _parsed(url: str) -> sa.URL:
             f"postgresql+psycopg2://user:password@host/database, got {kind}"
         )
     return parsed
+
+
+def _try_lock(file: IO[str], kind: int) -> bool:
+    try:
+        fcntl.flock(file, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _is_at(file: IO[str], path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 def _configure_sqlite(connection: sqlite3.Connection, _record: object) -> None:

@@ -58,6 +58,7 @@ UNLOGGED: Final[Mapping[str, str]] = MappingProxyType(
         "after a time",
         "retrieved_chunks": "rows of `retrievals`: what is exposed is counted from them, nothing is decided by them",
         "deployment": "every collection names the same id, and each opening compares the two",
+        "runs.awaited_until": "each task of a run writes it; only what people are told about a run depends on it",
         "documents.last_seen_at": "each refresh writes it for every listed document; only a time in the future would "
         "keep a vanished document, and that is looked for",
     }

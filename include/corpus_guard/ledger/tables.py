@@ -50,7 +50,7 @@ from corpus_guard.ledger.states import (
     VersionState,
 )
 
-SCHEMA_REVISION = "0017"
+SCHEMA_REVISION = "0018"
 """The newest migration; a ledger at another one is migrated when opened."""
 
 metadata = MetaData(
@@ -111,6 +111,7 @@ runs = Table(
     Column("started_at", UtcDateTime, nullable=False),
     Column("finished_at", UtcDateTime),
     Column("counts", JSON),
+    Column("awaited_until", UtcDateTime),  # for the next process of a run that several do, one after the other
     _one_of("state", RunState),
 )
 

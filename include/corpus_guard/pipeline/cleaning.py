@@ -37,6 +37,7 @@ from corpus_guard.domain import Progress, no_progress
 from corpus_guard.errors import Inconsistent
 from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
+from corpus_guard.ledger.runs import run_state
 from corpus_guard.ledger.states import RunState, VersionState
 from corpus_guard.ledger.tables import acts, decisions, documents, events, publications, runs, suspects, versions
 from corpus_guard.proof.incidents import list_red_incidents, subjects_of_incidents
@@ -48,8 +49,6 @@ if TYPE_CHECKING:
     from corpus_guard.settings import Settings
 
 CLEANED_EVENT: Final = "cleaned"
-RUN_TIME: Final = timedelta(days=1)
-"""A run that began longer ago and has no end was killed."""
 FILES_PER_EVENT: Final = 500
 VERSIONS: Final = "versions.parquet"
 
@@ -163,10 +162,12 @@ def clean(
 def _reason_to_wait(ledger: Ledger) -> str:
     if red := list_red_incidents(ledger):
         return f"incident {red[0].incident_id[:8]} is not acknowledged, and what deviates is evidence"
-    at_work = sa.select(runs.c.run_id).where(runs.c.state == RunState.RUNNING, runs.c.started_at > now() - RUN_TIME)
     with ledger.read() as connection:
-        run_id = connection.scalar(at_work.limit(1))
-    return f"run {run_id} is at work, or was killed less than a day ago" if run_id else ""
+        unended = connection.execute(sa.select(runs).where(runs.c.state == RunState.RUNNING)).all()
+    for run in unended:
+        if run_state(ledger, run.run_id, run.state, run.awaited_until) == RunState.RUNNING:
+            return f"run {run.run_id} is at work"
+    return ""
 
 
 def _rejected_batches(connection: sa.Connection, incident_subjects: Collection[str]) -> frozenset[str]:

@@ -35,10 +35,13 @@ def refresh(
     run_id: str,
     source_names: Sequence[str] = (),
     progress: Progress = no_progress,
+    *,
+    wait: bool = False,
 ) -> RefreshResult:
     """Run every step. `Deployment.refresh` calls it with its parts.
 
     Raises:
+        AlreadyAtWork: another refresh is at work on one of the sources, and `wait` is not set.
         GuardError: what a step raises; running again converges.
     """
     fetch = partial(steps.intake, ledger, storage, blobs, chunker, sources, settings, run_id)
@@ -46,7 +49,7 @@ def refresh(
     publish = partial(steps.publish, ledger, storage, store, run_id)
     rebuild_lost_batches(ledger, storage, blobs, models, settings, run_id, batches_of_outbox(ledger))
     progress("listing sources", 0, 0)
-    listings = steps.discover(ledger, storage, sources, screening, settings, run_id, source_names)
+    listings = steps.discover(ledger, storage, sources, screening, settings, run_id, source_names, wait=wait)
     total = steps.documents_found(storage, run_id)
     # While one shard is embedded the next is fetched, and while one is screened the last is published: a model computes outside
     # Python's lock. One thread a stage, so that every stage sees the shards in order.

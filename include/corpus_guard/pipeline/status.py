@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Final, TypeAlias
 
 import sqlalchemy as sa
@@ -12,18 +11,16 @@ from corpus_guard.errors import SettingsError
 from corpus_guard.intake.sources.declarations import source_location
 from corpus_guard.intake.sources.sources_file import read_declarations
 from corpus_guard.ledger import Ledger
-from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.queries import Row
-from corpus_guard.ledger.states import PublicationState, RunKind, RunState, VersionState
+from corpus_guard.ledger.runs import interrupted_runs, run_state
+from corpus_guard.ledger.states import PublicationState, RunKind, VersionState
 from corpus_guard.ledger.tables import documents, heads, publications, runs, seals, versions, waits_for_decision
-from corpus_guard.pipeline.cleaning import RUN_TIME
 from corpus_guard.pipeline.configuration import recent_loosenings
 from corpus_guard.proof.incidents import list_red_incidents
 from corpus_guard.screening.runner import Screening
 from corpus_guard.settings import Settings
 
 RUNS_SHOWN: Final = 5
-INTERRUPTED: Final = "interrupted"  # state of a run that the ledger still calls running
 MAX_RUNS_SEARCHED: Final = 500  # for the last run of each source
 
 JsonObject: TypeAlias = dict[str, Any]
@@ -40,6 +37,7 @@ def read_status(ledger: Ledger, storage: Storage, screening: Screening, settings
         "sources": _sources(ledger),
         "undeclared": _undeclared_or_nothing(ledger, settings),
         "runs": _runs(ledger),
+        "interrupted": [run.run_id for run in interrupted_runs(ledger)],
         "policy": f"{screening.policy.name}, digest {screening.digest[:16]}, {settings.policy_file}",
         "thresholds": {
             name: thresholds.model_dump(mode="json") for name, thresholds in sorted(screening.policy.sources.items())
@@ -68,7 +66,7 @@ def read_sources(ledger: Ledger, settings: Settings) -> list[JsonObject]:
     counts_by_source = {row["source"]: row for row in _sources(ledger)}
     last_seen = sa.select(documents.c.source, sa.func.max(documents.c.last_seen_at)).group_by(documents.c.source)
     refreshes: sa.Select[Any] = (
-        sa.select(runs.c.run_id, runs.c.sources, runs.c.state, runs.c.started_at)
+        sa.select(*runs.c["run_id", "sources", "state", "started_at", "awaited_until"])
         .where(runs.c.kind == RunKind.REFRESH.value)
         .order_by(runs.c.started_at.desc())
         .limit(MAX_RUNS_SEARCHED)
@@ -92,7 +90,7 @@ def read_sources(ledger: Ledger, settings: Settings) -> list[JsonObject]:
                 "url": source_location(config),
                 **numbers,
                 "last_run": last_run.run_id if last_run else None,
-                "last_run_state": last_run.state if last_run else None,
+                "last_run_state": _state(ledger, last_run) if last_run else None,
                 "last_run_at": last_run.started_at.isoformat() if last_run else None,
                 "last_seen_at": seen_at[config.name].isoformat() if config.name in seen_at else None,
             }
@@ -158,22 +156,17 @@ def _runs(ledger: Ledger) -> list[JsonObject]:
         {
             "run_id": row.run_id,
             "kind": row.kind,
-            "state": INTERRUPTED if _is_interrupted(row, rows[:position]) else row.state,
+            "state": _state(ledger, row),
             "started_at": row.started_at.isoformat(),
             "finished_at": row.finished_at.isoformat() if row.finished_at else None,
             "counts": row.counts,
         }
-        for position, row in enumerate(rows)
+        for row in rows
     ]
 
 
-def _is_interrupted(run: Row, later: Sequence[Row]) -> bool:
-    """Return whether a run will never end: a later one has done its work, or it began more than `RUN_TIME` ago."""
-    if run.state != RunState.RUNNING.value:
-        return False
-    return run.started_at < now() - RUN_TIME or any(
-        other.kind == run.kind and other.finished_at and set(run.sources) <= set(other.sources) for other in later
-    )
+def _state(ledger: Ledger, run: Row) -> str:
+    return run_state(ledger, run.run_id, run.state, run.awaited_until)
 
 
 def _would_wait(ledger: Ledger) -> dict[str, int]:

@@ -40,7 +40,7 @@ from corpus_guard.intake.chunking import Chunker
 from corpus_guard.intake.sources import Sources
 from corpus_guard.intake.sources.source import Fetched, FetchFailed, Source, SourceItem, Unchanged, skipped_by
 from corpus_guard.ledger import Ledger
-from corpus_guard.ledger.runs import begin_run, end_run, run_folder
+from corpus_guard.ledger.runs import begin_refresh, end_run, run_folder
 from corpus_guard.ledger.states import RunState
 from corpus_guard.models import Models
 from corpus_guard.pipeline.arrivals import (
@@ -154,24 +154,28 @@ def discover(
     settings: Settings,
     run_id: str,
     source_names: Sequence[str] = (),
+    *,
+    wait: bool = False,
 ) -> list[str]:
     """List sources into shards. A source that cannot be listed fails the run at its end; the others continue.
 
     Args:
         run_id: identity of this run; giving it again repeats the run.
         source_names: names, a repeated one counts once; empty: all of sources.yaml.
+        wait: while another refresh is at work on one of the sources.
 
     Returns:
         Storage names of the listings.
 
     Raises:
+        AlreadyAtWork: another refresh is at work on one of the sources, and `wait` is not set.
         UnknownSubject: a name is not in sources.yaml.
         SettingsError: others can read a signing key.
     """
     require_usable_keys(settings)
     chosen = [sources.named(name) for name in dict.fromkeys(source_names or sources)]
     record_configuration(ledger, screening, settings, run_id)
-    begin_run(ledger, run_id, "refresh", screening.digest, [source.name for source in chosen])
+    begin_refresh(ledger, run_id, screening.digest, [source.name for source in chosen], wait=wait)
     listings: list[str] = []
     result = Discovery(listed=[], failed={}, documents=0, skipped={})
     for source in chosen:

@@ -37,7 +37,7 @@ from corpus_guard.errors import Inconsistent, Misuse, UnknownSubject
 from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.queries import select_in_batches, upsert
-from corpus_guard.ledger.runs import begin_run
+from corpus_guard.ledger.runs import at_work, begin_run
 from corpus_guard.ledger.states import PurgeState, Purpose, RunKind
 from corpus_guard.ledger.tables import (
     bands,
@@ -132,11 +132,12 @@ class Purger:
         """
         if not by.strip() or not reason.strip():
             raise Misuse('a purge needs the name of the person who requests it, and a reason; give --reason "..."')
-        row = self._row(plan.purge_id)
-        if row is None or (row.state == PurgeState.CLOSED and (plan.files or plan.blobs)):
-            progress("looking for text that only this content holds", 0, 0)
-            self._take_out_of_service(run_id, plan, by.strip(), reason.strip())
-        return self._finish(run_id, plan.purge_id, progress)
+        with at_work(self.ledger, run_id):
+            row = self._row(plan.purge_id)
+            if row is None or (row.state == PurgeState.CLOSED and (plan.files or plan.blobs)):
+                progress("looking for text that only this content holds", 0, 0)
+                self._take_out_of_service(run_id, plan, by.strip(), reason.strip())
+            return self._finish(run_id, plan.purge_id, progress)
 
     def resume(self, run_id: str, progress: Progress = no_progress) -> list[PurgeResult]:
         """Continue every purge that is not closed; raises what `purge` raises."""
@@ -144,7 +145,8 @@ class Purger:
         with self.ledger.read() as connection:
             ids = connection.scalars(sa.select(purges.c.purge_id).where(is_open).order_by(purges.c.requested_at))
             open_purges = list(ids)
-        return [self._finish(run_id, purge_id, progress) for purge_id in open_purges]
+        with at_work(self.ledger, run_id):
+            return [self._finish(run_id, purge_id, progress) for purge_id in open_purges]
 
     def _take_out_of_service(self, run_id: str, plan: PurgePlan, by: str, reason: str) -> None:
         """Write all changes of the ledger in one transaction: the content is not served, and cannot come back."""

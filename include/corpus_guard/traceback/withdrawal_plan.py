@@ -33,7 +33,7 @@ from corpus_guard.errors import JudgeFailed, Misuse
 from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.queries import rows_by_id, select_in_batches, values_by_id
-from corpus_guard.ledger.runs import begin_run
+from corpus_guard.ledger.runs import at_work, begin_run
 from corpus_guard.ledger.states import SERVABLE_STATES, Label, Purpose, RunKind, TraceOutcome, VersionState
 from corpus_guard.ledger.tables import blocked, decision_stands, decisions, events, reports, suspects, traces, versions
 from corpus_guard.proof.sealing import seal_run
@@ -246,26 +246,27 @@ def withdraw(
     by, reason = by.strip(), reason.strip()
     if not by or not reason:
         raise Misuse('a withdrawal needs an approver and a reason; give --reason "..."')
-    begin_run(ledger, run_id, RunKind.WITHDRAWAL, policy_digest)
-    with ledger.write() as connection:
-        if versions_with_equal_content(connection, set(plan.versions)) != set(plan.versions):
-            raise Misuse(
-                "more documents with this content arrived since the plan was made; nothing was changed, run it again"
-            )
-        version_ids = _versions_in_service(connection, plan)
-        if version_ids:
-            withdrawal.withdraw_versions(
-                connection,
-                run_id,
-                plan.withdrawal_id,
-                version_ids,
-                plan.content_sha256,
-                plan.text_sha256,
-                policy_digest=policy_digest,
-                by=by,
-                reason=reason,
-            )
-    retired, manifest_sha256 = complete_withdrawal(ledger, storage, store, settings, run_id, len(version_ids))
+    with at_work(ledger, run_id):
+        begin_run(ledger, run_id, RunKind.WITHDRAWAL, policy_digest)
+        with ledger.write() as connection:
+            if versions_with_equal_content(connection, set(plan.versions)) != set(plan.versions):
+                raise Misuse(
+                    "more documents with this content arrived since the plan was made; nothing was changed, run it again"
+                )
+            version_ids = _versions_in_service(connection, plan)
+            if version_ids:
+                withdrawal.withdraw_versions(
+                    connection,
+                    run_id,
+                    plan.withdrawal_id,
+                    version_ids,
+                    plan.content_sha256,
+                    plan.text_sha256,
+                    policy_digest=policy_digest,
+                    by=by,
+                    reason=reason,
+                )
+        retired, manifest_sha256 = complete_withdrawal(ledger, storage, store, settings, run_id, len(version_ids))
     return WithdrawalResult(
         withdrawal_id=plan.withdrawal_id,
         run_id=run_id,

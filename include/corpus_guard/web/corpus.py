@@ -13,7 +13,8 @@ from fastapi.responses import HTMLResponse
 
 from corpus_guard.errors import Misuse, require_one_of
 from corpus_guard.ledger import Ledger
-from corpus_guard.ledger.states import VERSION_STATES, PublicationState, RunKind, RunState
+from corpus_guard.ledger.runs import run_state
+from corpus_guard.ledger.states import VERSION_STATES, PublicationState, RunKind
 from corpus_guard.ledger.tables import documents, events, publications, runs, versions
 from corpus_guard.pipeline.status import read_status
 from corpus_guard.proof.incidents import list_incidents, list_red_incidents
@@ -80,7 +81,7 @@ def last_verified_at(ledger: Ledger) -> datetime | None:
 def list_refreshes(ledger: Ledger, limit: int = MAX_BARS) -> list[RefreshRun]:
     """Return the last refreshes, oldest first."""
     statement = (
-        sa.select(runs.c.started_at, runs.c.state, runs.c.counts)
+        sa.select(*runs.c["run_id", "started_at", "state", "awaited_until", "counts"])
         .where(runs.c.kind == RunKind.REFRESH.value)
         .order_by(runs.c.started_at.desc(), runs.c.run_id)
         .limit(limit)
@@ -88,7 +89,11 @@ def list_refreshes(ledger: Ledger, limit: int = MAX_BARS) -> list[RefreshRun]:
     with ledger.read() as connection:
         rows = connection.execute(statement).all()
     return [
-        RefreshRun(row.started_at, RunState(row.state), {name: (row.counts or {}).get(name, 0) for name in JUDGED})
+        RefreshRun(
+            row.started_at,
+            run_state(ledger, row.run_id, row.state, row.awaited_until),
+            {name: (row.counts or {}).get(name, 0) for name in JUDGED},
+        )
         for row in reversed(rows)
     ]
 

@@ -7,6 +7,7 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
+from corpus_guard.ledger.runs import interrupted_runs
 from corpus_guard.pipeline.configuration import recent_loosenings
 from corpus_guard.review.health import FalseAlarmRate, find_overdue, measure_health
 from corpus_guard.review.muting import list_mutes
@@ -20,6 +21,7 @@ api = APIRouter(tags=["read"], responses=ERRORS)
 
 MAX_PLOT_ROWS: Final = 14
 MAX_MUTES: Final = 50
+MAX_RUNS: Final = 5
 Source = Annotated[str, Query(max_length=64, description="Only this source.")]
 
 
@@ -38,6 +40,7 @@ def health(request: Request, source: Source = "") -> HTMLResponse:
         "health.html",
         health=figures,
         overdue=find_overdue(deployment.ledger, rules),
+        interrupted=interrupted_runs(deployment.ledger)[:MAX_RUNS],
         loosened=recent_loosenings(deployment.ledger),
         by_check=_plot_rates(figures["checks"]),
         by_code=_plot_rates(figures["codes"]),
@@ -49,13 +52,14 @@ def health(request: Request, source: Source = "") -> HTMLResponse:
     )
 
 
-@api.get("/health", summary="False alarms, time to decision, overdue items, canary recall")
+@api.get("/health", summary="False alarms, time to decision, overdue items, canary recall, interrupted runs")
 def health_figures(request: Request, source: Source = "") -> dict[str, object]:
     """Return the figures of the health view, with Wilson intervals."""
     deployment = current_deployment(request)
     rules = deployment.policy.review
     figures = measure_health(deployment.ledger, rules, source=source or None)
-    return {**figures, "overdue": find_overdue(deployment.ledger, rules)}
+    interrupted = [run.run_id for run in interrupted_runs(deployment.ledger)]
+    return {**figures, "overdue": find_overdue(deployment.ledger, rules), "interrupted": interrupted}
 
 
 def _plot_rates(rates: list[FalseAlarmRate]) -> plots.RatePlot:

@@ -69,7 +69,7 @@ class RefreshRun:
     """A refresh: when it began, how it ended, and how many documents it judged."""
 
     started_at: datetime
-    state: RunState
+    state: str  # of `corpus_guard.ledger.runs.run_state`
     judged: Mapping[str, int]  # by the names of `JUDGED`
 
 
@@ -178,12 +178,12 @@ def run_plot(runs: Sequence[RefreshRun], height: int = 90, width: int = WIDTH) -
                 top -= part
                 parts.append((name, round(top, 2), round(part, 2)))
         counts = ", ".join(f"{run.judged.get(name, 0):,} {name}" for name in JUDGED)
-        state = "" if run.state is RunState.SEALED else f", {run.state.value}"
+        state = "" if run.state == RunState.SEALED else f", {run.state}"
         bars.append(
             RunBar(
                 x=round(step * number, 2),
                 parts=tuple(parts),
-                is_sealed=run.state is RunState.SEALED,
+                is_sealed=run.state == RunState.SEALED,
                 description=f"{run.started_at:%Y-%m-%d %H:%M} UTC{state}: {counts}",
             )
         )
