@@ -215,8 +215,12 @@ class Workspace:
 
     def run_until_asked(self, task: str, dag: str, *words: str, **changes: str) -> str:
         """``airflow dags test`` in the shared process until `task` waits for a person; return the log."""
+        return self.run_until_said(f"Waiting for Human-in-the-loop input for tasks: ['{task}']", dag, *words, **changes)
+
+    def run_until_said(self, text: str, dag: str, *words: str, **changes: str) -> str:
+        """``airflow dags test`` in the shared process until its log holds a text; return the log."""
         started = self._start_in_shared(dag, *words, **changes)
-        started.wait_until(lambda: f"Waiting for Human-in-the-loop input for tasks: ['{task}']" in started.said())
+        started.wait_until(lambda: text in started.said())
         started.kill()
         return started.said()
 

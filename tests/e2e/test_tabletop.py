@@ -175,7 +175,7 @@ class ThroughAirflow(Tabletop):
                 page.get_by_role("status").get_by_text("Reported.").wait_for()
                 self.picture("maria", "report")
             case ["trace", _]:
-                self.workspace.run_until_asked("approve_withdrawal", "traceback_nightly")
+                self.workspace.run_until_said("1 report traced", "traceback_nightly")  # its question stays open
             case ["exposure", _]:
                 page = self.open("ada", f"traces/{ids['TRACE']}")
                 self.picture("ada", "trace")

@@ -10,7 +10,13 @@ from corpus_guard.corpus.retrieval_log import LoggedChunk, LoggedRetrieval, Retr
 from corpus_guard.deployment import Deployment
 from corpus_guard.ledger.tables import documents
 from corpus_guard.traceback.proposals import WithdrawalProposal, divide_by_answer, list_proposals
-from corpus_guard.traceback.withdrawal_plan import list_pending_traces, plan_withdrawal, refuse_withdrawal, withdraw
+from corpus_guard.traceback.withdrawal_plan import (
+    count_not_reproduced,
+    list_pending_traces,
+    plan_withdrawal,
+    refuse_withdrawal,
+    withdraw,
+)
 from material import START, Shelf
 from trace_cases import OUTPUT, QUESTION, Contains, Quoting, poison, report, rows, run, serve, truth
 
@@ -100,6 +106,7 @@ def test_nothing_is_proposed_from_a_report_whose_answer_the_model_does_not_give(
     assert listed
     assert not any(proposal.reproduced or proposal.ticked for proposal in listed)
     assert list_pending_traces(guard.ledger) == []
+    assert count_not_reproduced(guard.ledger) == 1
     assert rows(shelf, documents, documents.c.retired_at.is_not(None)) == []
 
 

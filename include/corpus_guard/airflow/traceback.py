@@ -98,7 +98,11 @@ def summarise_night(
     from corpus_guard.traceback.judge_selection import create_judge
     from corpus_guard.traceback.proposals import list_proposals
     from corpus_guard.traceback.replays import compare_replays, count_replays, reopen_regressed
-    from corpus_guard.traceback.withdrawal_plan import list_pending_traces, list_unvouched_records
+    from corpus_guard.traceback.withdrawal_plan import (
+        count_not_reproduced,
+        list_pending_traces,
+        list_unvouched_records,
+    )
     from corpus_guard.tracking.traceback_nightly import log_night
 
     portions, results = all_results(portions), all_results(results)
@@ -132,10 +136,13 @@ def summarise_night(
                 log.warning("%s; the traces are in the ledger", error)
         pending = list_pending_traces(ledger)
         proposals = list_proposals(ledger, pending)
+        not_reproduced = count_not_reproduced(ledger)
         unvouched = len(list_unvouched_records(ledger, run_id))
     sentences = [_traced(outcomes)]
     if proposals:
         sentences.append(f"{plural(len(proposals), 'document')} to withdraw or to keep")
+    if not_reproduced:
+        sentences.append(f"{plural(not_reproduced, 'trace')} not reproduced: read what they accuse")
     if replays:
         counted = count_replays(replays)
         sentences.append(

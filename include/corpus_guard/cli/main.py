@@ -1,7 +1,7 @@
 """Entry point of the `guard` command: the command groups, the everyday commands, and exit codes.
 
 Exit codes: 0 done, 1 done but something needs attention (such as ``--fail-on``), 2 misuse, 3 infrastructure, 4 inconsistent data,
-130 interrupted.
+5 another refresh is at work, 130 interrupted.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ it is listed, and `guard verify` and `guard incident heal` remove it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, TypedDict
@@ -93,6 +93,17 @@ def list_pending_traces(ledger: Ledger) -> list[str]:
 
     Left out are traces whose RAG model, asked again, did not give the reported answer: nothing is proposed from them.
     """
+    accusing, refuted = _accusing_traces(ledger)
+    return [trace_id for trace_id in accusing if trace_id not in refuted][:MAX_TRACES]
+
+
+def count_not_reproduced(ledger: Ledger) -> int:
+    """Return how many traces `list_pending_traces` leaves out: only a person who reads them can decide."""
+    return len(_accusing_traces(ledger)[1])
+
+
+def _accusing_traces(ledger: Ledger) -> tuple[Iterable[str], set[str]]:
+    """Return the traces that accuse a servable version, oldest first, and those of them that were not reproduced."""
     since = now() - PENDING_PERIOD
     statement = (
         sa.select(traces.c.trace_id, traces.c.report_id, suspects.c.version_id)
@@ -114,8 +125,7 @@ def list_pending_traces(ledger: Ledger) -> list[str]:
             for row in connection.execute(statement)
             if (row.report_id, row.version_id) not in cleared and row.version_id not in decided
         )
-        refuted = find_not_reproduced(connection, pending)
-    return [trace_id for trace_id in pending if trace_id not in refuted][:MAX_TRACES]
+        return pending, find_not_reproduced(connection, pending)
 
 
 def versions_with_decided_withdrawal(connection: sa.Connection) -> set[str]:
