@@ -58,7 +58,8 @@ UNLOGGED: Final[Mapping[str, str]] = MappingProxyType(
         "after a time",
         "retrieved_chunks": "rows of `retrievals`: what is exposed is counted from them, nothing is decided by them",
         "deployment": "every collection names the same id, and each opening compares the two",
-        "runs.awaited_until": "each task of a run writes it; only what people are told about a run depends on it",
+        "runs.awaited_until": "each task of a run writes it; only what people are told about a run, and when the next cleaning is, "
+        "depend on it, and a time beyond the next task does not count",
         "documents.last_seen_at": "each refresh writes it for every listed document; only a time in the future would "
         "keep a vanished document, and that is looked for",
     }

@@ -28,6 +28,7 @@ EXCUSED = frozenset(
     {
         "heads.signed_at",
         "deployment.deployment_id",
+        "runs.awaited_until",
         "queries.origin",
         "queries.count",
         "queries.first_seen_at",
