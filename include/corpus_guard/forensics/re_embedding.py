@@ -120,7 +120,7 @@ def _replace(
 def count_equal_vectors(ledger: Ledger) -> int:
     """Return how many published chunks share their vector with so many others that searches miss what lies near them."""
     with ledger.read() as connection:
-        return len(connection.execute(_equal_vectors()).all())
+        return connection.scalar(sa.select(sa.func.count()).select_from(_equal_vectors().subquery())) or 0
 
 
 def set_published_apart(ledger: Ledger, storage: Storage, store: Store, run_id: str) -> int:

@@ -68,13 +68,15 @@ def run_state(ledger: Ledger, run_id: str, state: str, awaited_until: datetime |
 
 def interrupted_runs(ledger: Ledger) -> list[Row]:
     """Return the interrupted runs of a week whose work no later run of their kind has done, the newest first."""
-    is_recent = runs.c.started_at > now() - TIME_NAMED
+    columns = runs.c["run_id", "kind", "state", "sources", "started_at", "finished_at", "awaited_until"]
+    recent = sa.select(*columns).where(runs.c.started_at > now() - TIME_NAMED).order_by(runs.c.started_at.desc())
     with ledger.read() as connection:
-        newest = connection.execute(sa.select(runs).where(is_recent).order_by(runs.c.started_at.desc())).all()
+        newest = connection.execute(recent).all()
     return [
         run
         for position, run in enumerate(newest)
-        if not any(
+        if run.state == RunState.RUNNING
+        and not any(
             later.kind == run.kind and later.finished_at and set(run.sources) <= set(later.sources)
             for later in newest[:position]
         )
