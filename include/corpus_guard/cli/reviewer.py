@@ -20,7 +20,7 @@ def key(
     name: Annotated[str, typer.Option(help="Name of the key, such as your login: no spaces, no plus signs.")],
     as_json: Json = False,
 ) -> None:
-    """Make your own key for decisions in a terminal that need two people. Its public half belongs into reviewers.yaml.
+    """Make your own key for decisions in a terminal that need two people. Its public half goes into reviewers.yaml.
 
     Example: `guard reviewer key ada.pem --name ada`
     """
