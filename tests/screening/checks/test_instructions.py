@@ -448,6 +448,15 @@ def test_a_task_near_links_counts_unless_it_stands_between_two() -> None:
     assert findings(f"{LINKS}\n{FIGURES}\n{task}\n{FIGURES}\n{LINKS}")["foreign_task"].severity is Severity.MEDIUM
 
 
+@pytest.mark.parametrize(
+    "nearby", ["A taxi needs a reason, for instance a late train.", "Salt raises the risk of a heart attack."]
+)
+def test_a_word_about_examples_in_another_paragraph_excuses_no_task(nearby: str) -> None:
+    task = "Write a short story about a lighthouse keeper."
+
+    assert findings(f"{FIGURES}\n\n{nearby}\n\n{task}\n\n{FIGURES}")["foreign_task"].severity is Severity.MEDIUM
+
+
 def test_the_span_covers_the_phrase() -> None:
     text = "Déjà vu — " + DISGUISES["zero-width"] + " — fin"
     span = findings(text)["override"].span
@@ -467,6 +476,9 @@ def test_the_span_covers_the_phrase() -> None:
         (f"He typed `{PHRASE}` and waited.", Severity.MEDIUM),
         (f"Typed:\n```\n{PHRASE}\n```\nand waited.", Severity.MEDIUM),
         (f"Prompt injection is an old trick. {PHRASE}", Severity.MEDIUM),
+        (f"For example: {PHRASE}", Severity.MEDIUM),
+        (f"A ride needs a reason, for example.\n\n{PHRASE}", Severity.HIGH),
+        (f"{PHRASE}. Hotels such as the Anchor are paid in advance.", Severity.HIGH),
         (f'In a prompt injection, attackers write "{PHRASE}" into a page.', Severity.LOW),
         (f"An attack, for example:\n```\n{PHRASE}\n```\n", Severity.LOW),
         (f'"Quoted." {PHRASE}. "Quoted."', Severity.HIGH),

@@ -1,7 +1,7 @@
 """Reasons to read an order in a text as one that the text talks about, and does not give.
 
 - *Quoted*: it stands in quotation marks (paired in a paragraph) or in code (paired in a line, or a fence).
-- *Taught*: words such as "prompt injection" or "for example" stand near it.
+- *Taught*: words such as "prompt injection" or "for example" stand near a quotation, or right before it.
 
 Each is one step of severity. What only the classifier finds is excused by code that holds other code too, and by
 words about attacks around a quotation. Quotation marks, a fence, or "for example" nearby excuse nothing alone: any order
@@ -23,6 +23,8 @@ import re2
 
 from corpus_guard.domain import Span
 
+LEAD_CHARS: Final = 60
+"""Characters before a hit, in its paragraph, in which words about attacks or examples count without a quotation."""
 FRAME_WINDOW: Final = 600
 """Characters on either side of a hit that are searched for an imperative frame."""
 PARAGRAPH_CHARS: Final = 600
@@ -56,10 +58,11 @@ class Excuses:
         """
         code = self._code(span)
         is_quoted = code is not None or self._is_quoted(span)
+        is_cited = is_quoted or self._is_in_quoted_line(span)
         if foreseen:
-            is_taught = self._near(_TEACHING, span, self._window)
+            is_taught = self._near(_TEACHING, span, self._window) if is_cited else self._is_led_by(_TEACHING, span)
         else:
-            is_taught = (is_quoted or self._is_in_quoted_line(span)) and self._near(_ABOUT_ATTACKS, span, self._window)
+            is_taught = is_cited and self._near(_ABOUT_ATTACKS, span, self._window)
             is_quoted = code is not None and self._holds_program(code[1], span)
         if not (is_quoted or is_taught) or self._near(_FRAME, span, FRAME_WINDOW):
             return ()
@@ -69,6 +72,9 @@ class Excuses:
     def _near(self, pattern: re.Pattern[str], span: Span, window: int) -> bool:
         before = self._text[max(0, span.start - window) : span.start]
         return _holds(pattern, before) or _holds(pattern, self._text[span.end : span.end + window])
+
+    def _is_led_by(self, pattern: re.Pattern[str], span: Span) -> bool:
+        return _holds(pattern, self._paragraph(span)[0][-LEAD_CHARS:])
 
     def _code(self, span: Span) -> tuple[str, Span] | None:
         """Return the name and the place of the code that holds a hit."""

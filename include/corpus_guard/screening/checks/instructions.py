@@ -77,7 +77,7 @@ class InstructionsParams(Params):
     """The section ``instructions`` of policy.yaml."""
 
     context_window: int = Field(default=200, ge=0, le=2000)
-    """Characters on either side of a hit that are searched for words about attacks."""
+    """Characters on either side of a quotation that are searched for words about attacks or examples."""
     teaching_factor: float = Field(default=0.5, gt=0, le=1)
     """Factor for a hit's score at each step that its severity is lowered."""
     order_probability: float = Field(default=0.91, gt=0, le=1)
@@ -152,7 +152,7 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
 
     name = "instructions"
     params_class = InstructionsParams
-    code_version = ("22",)
+    code_version = ("23",)
 
     def __init__(
         self,

@@ -38,7 +38,7 @@ class InstructionRule(BaseModel):
     """Patterns also read text without word boundaries (spaced-out letters, leetspeak)."""
     patterns: tuple[str, ...] = Field(min_length=1)
     excusable: bool = True
-    """A hit loses severity in quotation marks, in code, and near words about attacks or examples."""
+    """A hit loses severity in quotation marks, in code, and right behind words about attacks or examples."""
     followed_by: str | None = None
     """A hit counts only if this stands shortly after it."""
     unless: str | None = None
