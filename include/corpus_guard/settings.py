@@ -178,7 +178,8 @@ class Settings(BaseSettings):
     max_text_chars: int = Field(default=4_000_000, ge=1024)
     """Length of a text at most, in characters; a longer one is rejected."""
     parse_seconds: float = Field(default=20.0, gt=0)
-    """Seconds that parsing one document may take."""
+    """Seconds of CPU time that parsing one document may take. By the clock it may take six times as long, for the
+    machine may be busy."""
     parse_memory_bytes: int = Field(default=2 * 2**30, ge=256 * 2**20)
     """Address space of the parsing process, in bytes."""
 

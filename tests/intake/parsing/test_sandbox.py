@@ -78,6 +78,28 @@ def test_a_document_that_takes_too_long_is_named_and_the_others_come(strict: Par
     assert time.perf_counter() - started < 6
 
 
+def test_a_busy_machine_costs_no_document(strict: ParsingSandbox) -> None:
+    strict.parse(PAGE, "", "warm.html")
+    assert strict._process is not None
+    worker = strict._process.pid
+    os.kill(worker, signal.SIGSTOP)
+    others = threading.Timer(2.5, os.kill, (worker, signal.SIGCONT))  # longer than its 1.5 seconds
+    others.start()
+    parsed = strict.parse(PAGE, "", "late.html")
+    others.join()
+    assert (parsed.text, codes(parsed)) == ("visible", [])
+
+
+def test_a_parser_that_waits_for_ever_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("corpus_guard.intake.parsing.sandbox._PATIENCE", 1)
+    with ParsingSandbox(Settings(parse_seconds=2)) as opened:
+        opened.parse(PAGE, "", "warm.html")
+        assert opened._process is not None
+        os.kill(opened._process.pid, signal.SIGSTOP)
+        assert codes(opened.parse(PAGE, "", "never.html")) == ["parsing.timeout"]
+        assert opened.parse(PAGE, "", "after.html").text == "visible"
+
+
 def test_a_document_that_takes_too_much_memory_is_named_and_the_others_come(strict: ParsingSandbox) -> None:
     heavy = b"<html><body>" + b"<b>x</b>" * 1_500_000
     found = dict(strict.parse_many([("heavy", heavy, "", "a.html"), ("after", PAGE, "", "b.html")]))

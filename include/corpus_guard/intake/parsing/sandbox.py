@@ -41,6 +41,7 @@ _PACKAGES = Path(__file__).resolve().parents[3]  # the folder that holds corpus_
 _REPLY_OVERHEAD = 2**20  # bytes for everything in a reply that is neither text nor hidden text
 _JSON_CHAR = 6  # bytes one code point can take: "\u0000"
 _PIPE_BYTES = 2**18
+_PATIENCE = 6  # times its CPU time that a document may take by the clock: the machine may be busy with others
 _LIGHT = frozenset(
     {media.ROW, media.BROKEN_ROW, media.TEXT, media.MARKDOWN, media.BINARY}
 )  # binary data is not read at all
@@ -82,7 +83,7 @@ class ParsingSandbox:
         return parsed if parsed.media_type else replace(parsed, media_type=decision.media_type)
 
     def _parse_in_worker(self, header: bytes, content: bytes) -> ParsedDocument:
-        deadline = time.monotonic() + self._seconds
+        deadline = time.monotonic() + _PATIENCE * self._seconds
         try:
             process = self._running_process()
             request = worker.REQUEST.pack(len(header), len(content)) + header + content
@@ -90,7 +91,9 @@ class ParsingSandbox:
             parsed = ParsedDocument.from_dict(orjson.loads(reply))
         except TimeoutError:
             self._stop()
-            return failed_document("timeout", f"reading the document took longer than {self._seconds:g} seconds")
+            return failed_document(
+                "timeout", f"reading the document took longer than {_PATIENCE * self._seconds:g} seconds"
+            )
         except (BrokenPipeError, EOFError):
             return self._explain_death()
         except (ValueError, KeyError, TypeError, AttributeError):

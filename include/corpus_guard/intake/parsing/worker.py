@@ -13,6 +13,7 @@ Run by `corpus_guard.intake.parsing.sandbox`: ``python -m corpus_guard.intake.pa
 
 from __future__ import annotations
 
+import math
 import os
 import resource
 import struct
@@ -129,7 +130,7 @@ def _limit_resources(memory: int) -> None:
 
 def _allow_cpu(seconds: float) -> None:
     used = resource.getrusage(resource.RUSAGE_SELF)
-    soft = int(used.ru_utime + used.ru_stime + seconds) + 2
+    soft = math.ceil(used.ru_utime + used.ru_stime + seconds)
     ceiling = resource.getrlimit(resource.RLIMIT_CPU)[1]
     resource.setrlimit(
         resource.RLIMIT_CPU, (soft if ceiling == resource.RLIM_INFINITY else min(soft, ceiling), ceiling)
