@@ -37,7 +37,7 @@ class SteppedRun:
 
     def embed(self, shard: Shard) -> Shard:
         """Embed the chunks of a shard."""
-        return steps.embed(self.guard.storage, self.guard.models, shard)
+        return steps.embed(self.guard.ledger, self.guard.storage, self.guard.models, self.run_id, shard)
 
     def embed_changed(self, fetched: Iterable[Shard]) -> list[Shard]:
         """Embed the shards that hold a changed document."""

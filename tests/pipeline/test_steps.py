@@ -11,13 +11,22 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import sqlalchemy as sa
 import yaml
 
-from corpus_guard.batches.tables import versions_from_table, versions_to_table
+from corpus_guard.batches.storage import parquet_bytes
+from corpus_guard.batches.tables import (
+    judgements_from_table,
+    judgements_to_table,
+    vectors_to_table,
+    versions_from_table,
+    versions_to_table,
+)
 from corpus_guard.corpus.retriever import GuardedRetriever
 from corpus_guard.deployment import Deployment
+from corpus_guard.domain import Verdict
 from corpus_guard.errors import Inconsistent, SettingsError, SourceUnavailable, UnknownSubject
 from corpus_guard.ledger.tables import documents, events, findings, publications, runs, versions
 from corpus_guard.pipeline import steps
@@ -581,3 +590,52 @@ def test_an_edited_batch_of_a_killed_run_is_not_taken_over(deployment: Workspace
     shutil.rmtree(file.parent)
     assert deployment.refresh("r3")["published"] > 0
     assert all("every morning" in text for text in deployment.served())
+
+
+def test_verdicts_that_no_run_logged_are_not_taken_over(deployment: Workspace) -> None:
+    """Whoever can write to the storage knows the name of a file before the run writes it."""
+    deployment.page("notice.md", BAD)
+    with deployment.guard() as guard:
+        stepped = SteppedRun(guard, "r1")
+        (shard,) = stepped.survey(stepped.embed_changed(stepped.fetch()))
+        name = steps.screen(guard.ledger, guard.storage, guard.screening, "r1", shard, dry_run=True)["judgements"]
+        (waiting,) = judgements_from_table(guard.storage.read_table(name))
+        forged = replace(waiting, verdict=Verdict.ACCEPT, findings=())
+        guard.storage.write(name, parquet_bytes(judgements_to_table([forged])))
+
+        screened = stepped.screen(shard)
+
+        assert (screened["accepted"], screened["quarantined"]) == (0, 1)
+        assert judgements_from_table(guard.storage.read_table(name)) == [waiting]
+
+
+def test_verdicts_that_changed_since_they_were_logged_are_made_again(deployment: Workspace) -> None:
+    deployment.page("notice.md", BAD)
+    with deployment.guard() as guard:
+        stepped = SteppedRun(guard, "r1")
+        (shard,) = stepped.survey(stepped.embed_changed(stepped.fetch()))
+        screened = stepped.screen(shard)
+        (waiting,) = judgements_from_table(guard.storage.read_table(screened["judgements"]))
+        forged = replace(waiting, verdict=Verdict.ACCEPT, findings=())
+        guard.storage.write(screened["judgements"], parquet_bytes(judgements_to_table([forged])))
+
+        assert stepped.screen(shard) == screened
+
+
+@pytest.mark.parametrize("logged", [True, False], ids=["logged before", "never logged"])
+def test_vectors_that_are_not_those_a_run_logged_are_computed_again(deployment: Workspace, logged: bool) -> None:
+    deployment.page("tide gauge.md")
+    with deployment.guard() as guard:
+        stepped = SteppedRun(guard, "r1")
+        (shard,) = stepped.fetch()
+        embedded = steps.embed(guard.ledger, guard.storage, guard.models, "r1", shard, dry_run=not logged)
+        genuine = guard.storage.read_table(embedded["vectors"])
+        moved = vectors_to_table(
+            genuine["chunk_id"].to_pylist(),
+            -np.stack(genuine["vector"].to_numpy(zero_copy_only=False)),
+            embedded["model"],
+        )
+        guard.storage.write(embedded["vectors"], parquet_bytes(moved))
+
+        assert stepped.embed(shard) == embedded
+        assert guard.storage.read_table(embedded["vectors"]) == genuine

@@ -76,7 +76,7 @@ def embed_shard(shard: Shard) -> Shard:
     from corpus_guard.pipeline import steps
 
     with _working() as deployment:
-        return _logged(steps.embed(deployment.storage, deployment.models, shard))
+        return _logged(steps.embed(deployment.ledger, deployment.storage, deployment.models, current_run_id(), shard))
 
 
 def survey_shards(shards: Sequence[Shard] | None) -> list[Shard]:

@@ -3,6 +3,7 @@
 Rules
     * the SHA-256 of a file that shall stay as it is stands in an event of kind ``stored``, written in the
       transaction that records what the file holds; of several events that name a file the newest counts;
+    * what decides on documents, verdicts and vectors, is used again only as it was logged;
     * who writes such a file anew logs its new hash first, and who deletes it logs that it is gone: killed in
       between, the file deviates until the work is repeated;
     * files of releases that logged no hashes are compared by their content alone.
@@ -63,6 +64,12 @@ def logged_hashes(connection: sa.Connection, folder: str | None = None) -> dict[
     for body in connection.scalars(statement):
         hashes |= body["files"]
     return hashes
+
+
+def is_as_logged(connection: sa.Connection, storage: Storage, name: str) -> bool:
+    """Return whether a file exists and has the hash that was logged last."""
+    sha256 = logged_hashes(connection, name.rpartition("/")[0]).get(name)
+    return sha256 is not None and storage.exists(name) and storage.sha256(name) == sha256
 
 
 def find_removal(connection: sa.Connection, name: str) -> FileRemoval | None:

@@ -1,25 +1,29 @@
 """Vectors of chunks, stored in Parquet beside the texts: a collection can be rebuilt without a model.
 
 Rules
+    * vectors are used again only from a file whose hash a run has logged: they decide what a question finds;
     * no two chunks have the same vector: each is moved a little in a direction that its id chooses. Hundreds of
       equal ones, as a footer on each page makes them, hide others from a search through a graph of neighbours.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Sequence
 from hashlib import shake_256
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+import sqlalchemy as sa
 
 from corpus_guard.batches import Storage
-from corpus_guard.batches.logged_files import hash_files
+from corpus_guard.batches.logged_files import hash_files, is_as_logged, logged_hashes
 from corpus_guard.batches.reading import read_checked_versions
 from corpus_guard.batches.storage import FileDamaged, parquet_bytes
 from corpus_guard.batches.tables import SERVED_COLUMNS, embedder_of, in_batches, vectors_to_table
 from corpus_guard.domain import Progress, digest, no_progress
+from corpus_guard.ledger.tables import publications
 from corpus_guard.models import Models
 
 if TYPE_CHECKING:
@@ -38,9 +42,14 @@ farther apart than `reach.DISTANCE_TOLERANCE`."""
 
 
 def embed_chunks(
-    storage: Storage, models: Models, folder: str, chunks: Sequence[tuple[str, str]], progress: Progress = no_progress
+    ledger: Ledger,
+    storage: Storage,
+    models: Models,
+    folder: str,
+    chunks: Sequence[tuple[str, str]],
+    progress: Progress = no_progress,
 ) -> tuple[str, str]:
-    """Embed (chunk id, text) pairs, unless their vectors exist and can be read.
+    """Embed (chunk id, text) pairs, unless their vectors exist as a run recorded them.
 
     Args:
         progress: called with (activity, chunks embedded, chunks in all) after each batch of the model.
@@ -53,14 +62,23 @@ def embed_chunks(
         return "", ""
     name = vectors_name(models, folder, chunks)
     if storage.exists(name):
-        try:
-            return name, embedder_of(storage.read_table(name))
-        except FileDamaged as error:
-            log.warning("%s Its vectors are computed again", error)
-            storage.write(name, parquet_bytes(compute_vectors(models, chunks, progress)))
-    else:
-        storage.write_table(name, compute_vectors(models, chunks, progress))
+        if _is_recorded(ledger, storage, name):
+            with contextlib.suppress(FileDamaged):
+                return name, embedder_of(storage.read_table(name))
+        log.warning(
+            "%s: no run recorded these vectors, or they changed since. They are computed again", storage.location(name)
+        )
+    storage.write(name, parquet_bytes(compute_vectors(models, chunks, progress)))
     return name, models.embedder.digest
+
+
+def _is_recorded(ledger: Ledger, storage: Storage, name: str) -> bool:
+    """Return whether a file of vectors is as logged; releases that logged no hashes at least published chunks with it."""
+    published = sa.select(sa.exists().where(publications.c.vectors == name))
+    with ledger.read() as connection:
+        if name in logged_hashes(connection, name.rpartition("/")[0]):
+            return is_as_logged(connection, storage, name)
+        return bool(connection.scalar(published))
 
 
 def embed_stored(
@@ -76,7 +94,7 @@ def embed_stored(
     """
     stored = read_checked_versions(ledger, storage, batch, version_ids, SERVED_COLUMNS)
     chunks = [(chunk.chunk_id, chunk.text) for version in stored for chunk in version.chunks]
-    vectors, model = embed_chunks(storage, models, batch.rpartition("/")[0], chunks)
+    vectors, model = embed_chunks(ledger, storage, models, batch.rpartition("/")[0], chunks)
     return stored, vectors, model, hash_files(storage, [vectors] if vectors else [])
 
 

@@ -181,7 +181,9 @@ def preview(
             arrivals = list(_changed_documents(ledger, blobs, settings, source, part, result))
             if arrivals:
                 batch = write_batch(ledger, layer, blobs, chunker, settings, run_id, source, arrivals)
-                shards.append(steps.embed(layer, models, Shard(source=source.name, batch=batch)))
+                shards.append(
+                    steps.embed(ledger, layer, models, run_id, Shard(source=source.name, batch=batch), dry_run=True)
+                )
                 result.chunks += shards[-1]["chunks"]
             done += len(part)
         progress("comparing", done, len(chosen))
@@ -190,7 +192,7 @@ def preview(
         total, done = done, 0
         for shard in steps.survey(ledger, layer, cast(Store, store), models, screening, run_id, shards):
             progress("screening", done, total)
-            screened = steps.screen(ledger, layer, screening, run_id, shard)
+            screened = steps.screen(ledger, layer, screening, run_id, shard, dry_run=True)
             stored = versions_from_table(layer.read_table(f"{shard['batch']}/versions.parquet"))
             judged = judgements_from_table(layer.read_table(screened["judgements"]))
             for version, judgement in zip(stored, judged, strict=True):

@@ -65,7 +65,7 @@ def refresh(
             fetched.append(shard)
             done += shard["listed"]
             if shard["batch"]:
-                embedded.append(steps.embed(storage, models, shard, progress))
+                embedded.append(steps.embed(ledger, storage, models, run_id, shard, progress))
         done = total - sum(_changed_documents(shard) for shard in embedded)
         if embedded:
             store.open()  # in this thread: a server that had to be started dies with the thread that started it

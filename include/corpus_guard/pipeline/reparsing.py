@@ -189,7 +189,7 @@ def reparse(
             changed = strip_blocked(ledger, list(reparsing.changed(part)))
             if changed and not dry_run:
                 shard = _write_batch(ledger, storage, run_id, source, changed)
-                shards.append(steps.embed(storage, models, shard))
+                shards.append(steps.embed(ledger, storage, models, run_id, shard))
     if not dry_run:
         result["releases_undone"] = len(lapse_releases(ledger, reparsing.reworded, policy_digest=screening.digest))
         _retire_chunks(ledger, run_id, reparsing.obsolete, PublicationState.PENDING)

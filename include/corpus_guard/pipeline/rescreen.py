@@ -198,7 +198,7 @@ def rescreen(
                 rebuild_lost_batches(ledger, storage, blobs, models, settings, run_id, names_of_files)
             read_checked_versions(ledger, storage, batch, [version.version_id for version in part])
             shard = Shard(source=part[0].source, batch=batch.rpartition("/")[0])
-            shards.append(steps.embed(storage, models, shard))
+            shards.append(steps.embed(ledger, storage, models, run_id, shard, dry_run=dry_run))
         arrival = f"{run_id}/{next(iter(arrived.values()))[0].fetched_by}"
         judged: dict[str, Verdict] = {}
         for shard, part in zip(
@@ -208,7 +208,7 @@ def rescreen(
         ):
             progress("judging again", difference.examined, len(waiting))
             stale = {version.version_id for version in part}
-            screened = steps.screen(ledger, storage, screening, arrival, shard, only=stale)
+            screened = steps.screen(ledger, storage, screening, arrival, shard, only=stale, dry_run=dry_run)
             judged |= _judge(
                 ledger, storage, store, screening, arrival, run_id, screened, part, difference, dry_run=dry_run
             )

@@ -9,7 +9,7 @@
     seal       retire vanished documents, balance the counts, write the manifest, sign the log
 
 A step names its output by the hash of its input, the models and the policy. Existing output is reused, so a killed step is cheap to
-repeat.
+repeat; verdicts and vectors only as a run has logged them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from corpus_guard.batches import Storage
-from corpus_guard.batches.logged_files import hash_files, log_files, logged_hashes
+from corpus_guard.batches.logged_files import hash_files, is_as_logged, log_files, logged_hashes
+from corpus_guard.batches.storage import parquet_bytes
 from corpus_guard.batches.tables import (
     CHUNK_TEXT_COLUMNS,
     chunk_texts_from_table,
@@ -256,13 +257,29 @@ def changed_shards(shards: Iterable[Shard]) -> list[Shard]:
     return [shard for shard in shards if shard["batch"]]
 
 
-def embed(storage: Storage, models: Models, shard: Shard, progress: Progress = no_progress) -> Shard:
-    """Embed the chunks of a shard; `progress` counts its chunks."""
+def embed(
+    ledger: Ledger,
+    storage: Storage,
+    models: Models,
+    run_id: str,
+    shard: Shard,
+    progress: Progress = no_progress,
+    *,
+    dry_run: bool = False,
+) -> Shard:
+    """Embed the chunks of a shard.
+
+    Args:
+        progress: counts the chunks.
+        dry_run: write nothing into the ledger.
+    """
     versions = storage.read_table(f"{shard['batch']}/versions.parquet", columns=CHUNK_TEXT_COLUMNS)
     chunks = chunk_texts_from_table(versions)
-    name, model = embed_chunks(storage, models, shard["batch"], chunks, progress)
-    hashes = shard.get("hashes", {}) | hash_files(storage, filter(None, [name]))
-    return Shard(**{**shard, "hashes": hashes}, vectors=name, model=model, chunks=len(chunks))
+    name, model = embed_chunks(ledger, storage, models, shard["batch"], chunks, progress)
+    hashes = hash_files(storage, filter(None, [name]))
+    if not dry_run:
+        _log_new(ledger, run_id, shard["batch"], hashes)
+    return Shard(**{**shard, "hashes": shard.get("hashes", {}) | hashes}, vectors=name, model=model, chunks=len(chunks))
 
 
 def survey(
@@ -308,11 +325,14 @@ def screen(
     run_id: str,
     shard: Shard,
     only: Collection[str] | None = None,
+    *,
+    dry_run: bool = False,
 ) -> Shard:
     """Judge each version of a shard.
 
     Args:
         only: ids of the versions that are judged; None: all.
+        dry_run: write nothing into the ledger.
 
     Raises:
         Inconsistent: a file of the shard was changed since an earlier step wrote it.
@@ -322,13 +342,21 @@ def screen(
     relevant = _read_survey(storage, run_id, shard).of([version.version_id for version in versions])
     survey_digest, screening_digest = sha256_bytes(relevant.to_json()), screening.digest_of(shard["source"])
     name = f"{shard['batch']}/judgements-{digest('judgements/v1', [shard['batch'], survey_digest, screening_digest])[:32]}.parquet"
-    if not storage.exists(name):
+    with ledger.read() as connection:
+        is_known = is_as_logged(connection, storage, name)
+    if is_known:
+        table, sha256 = storage.read_table(name), storage.sha256(name)
+    else:  # nobody vouches for verdicts that no run has logged
         relevant = relevant.with_predecessors(load_predecessors(ledger, storage, versions))
-        storage.write_table(name, judgements_to_table(screening.judge(versions, relevant)))
-    judgements = judgements_from_table(storage.read_table(name))
-    verdicts = [judgement.verdict for judgement in judgements]
+        table = judgements_to_table(screening.judge(versions, relevant))
+        content = parquet_bytes(table)
+        sha256 = sha256_bytes(content)
+        storage.write(name, content)
+        if not dry_run:
+            _log_new(ledger, run_id, shard["batch"], {name: sha256})
+    verdicts = [judgement.verdict for judgement in judgements_from_table(table)]
     return Shard(
-        **{**shard, "hashes": shard.get("hashes", {}) | hash_files(storage, [name])},
+        **{**shard, "hashes": shard.get("hashes", {}) | {name: sha256}},
         judgements=name,
         accepted=verdicts.count(Verdict.ACCEPT),
         quarantined=verdicts.count(Verdict.QUARANTINE),
@@ -469,6 +497,13 @@ def _list(storage: Storage, settings: Settings, run_id: str, source: Source, bef
         storage.write_json(name, {"source": source.name, "items": [_row(item) for item in part]})
         names.append(name)
         count += len(part)
+
+
+def _log_new(ledger: Ledger, run_id: str, folder: str, hashes: Mapping[str, str]) -> None:
+    """Log hashes of files of a folder, but for those that are logged so: work that is repeated takes the files over."""
+    with ledger.write() as connection:
+        logged = logged_hashes(connection, folder)
+        log_files(connection, run_id, {name: sha256 for name, sha256 in hashes.items() if logged.get(name) != sha256})
 
 
 def _require_as_written(ledger: Ledger, storage: Storage, shard: Shard) -> None:

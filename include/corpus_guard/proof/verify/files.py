@@ -354,7 +354,7 @@ class _FileCheck:
 
 _REMEDIES: Final[Mapping[str, str]] = {
     "signals": "It is measured from the texts of versions.parquet beside it; restore it from a copy",
-    "judgements": "Its findings are in the ledger, and nothing reads it again; restore it from a copy",
+    "judgements": "Its findings are in the ledger, and no run takes it over as it is; restore it from a copy",
     "vectors": "They can be computed again from the texts by the same embedder; the collection still holds those "
     "that are served. Restore it from a copy: without it a changed record cannot be healed",
 }
