@@ -128,6 +128,20 @@ class TokenRarity:
         encodings = tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
         return [self._rarest(np.asarray(encoding.ids, np.int64)) for encoding in encodings]
 
+    def plain_bits(self, texts: Sequence[str]) -> list[tuple[float, float]]:
+        """Return for each text the mean bits of its rarest long and short window, cohering or not; -inf where it has none."""
+        tokenizer = self._tokenizer or self._load()
+        encodings = tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
+        return [self._plain_bits(np.asarray(encoding.ids, np.int64)) for encoding in encodings]
+
+    def _plain_bits(self, ids: NDArray[np.int64]) -> tuple[float, float]:
+        if self._is_foreign(ids):
+            return -math.inf, -math.inf
+        long, short = (
+            float(self._rarities(ids, width).max(initial=-math.inf)) for width in (RARITY_WINDOW, SHORT_WINDOW)
+        )
+        return long, short
+
     def rare_passages(self, texts: Sequence[str], bits: float, short_bits: float) -> list[list[str]]:
         """Return the passages of each text around its long and short windows that are rarer than these limits."""
         tokenizer = self._tokenizer or self._load()

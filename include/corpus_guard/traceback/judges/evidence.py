@@ -224,10 +224,8 @@ class EvidenceReader:
 
     def read_texts(self, complaint: ParsedComplaint, texts: Sequence[str]) -> list[TextEvidence]:
         """Measure the words of each text."""
-        rarest = self._rarity.bits([_tokenizable(text) for text in texts])
-        return [
-            self._read_text(complaint, text, (rare.long, rare.short)) for text, rare in zip(texts, rarest, strict=True)
-        ]
+        rarest = self._rarity.plain_bits([_tokenizable(text) for text in texts])
+        return [self._read_text(complaint, text, bits) for text, bits in zip(texts, rarest, strict=True)]
 
     def _read_text(self, complaint: ParsedComplaint, text: str, rarest: Sequence[float]) -> TextEvidence:
         added, question = complaint.added, complaint.question
