@@ -92,3 +92,18 @@ def test_a_connection_that_names_nobody_fails_nothing(env: dict[str, str]) -> No
 
     assert ran.returncode == 0, ran.stderr
     assert "its extra has no recipient" in ran.stdout + ran.stderr
+
+
+def test_a_connection_that_is_incomplete_does_not_silence_the_other(env: dict[str, str]) -> None:
+    with webhook_sink() as hook:
+        env |= {
+            "AIRFLOW_CONN_CORPUS_GUARD_MAIL": json.dumps({"conn_type": "smtp", "host": "127.0.0.1", "port": 9}),
+            "AIRFLOW_CONN_CORPUS_GUARD_SLACK": json.dumps(
+                {"conn_type": "http", "password": f"http://127.0.0.1:{hook.port}/hook"}
+            ),
+        }
+        ran = tell(env, run="by-hand")
+
+    assert ran.returncode == 0, ran.stderr
+    assert len(hook.messages) == 2, "one of the failure, one of the delay"
+    assert "its extra has no recipient" in ran.stdout + ran.stderr

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from corpus_guard.airflow.run_notes import MAX_NOTE, replace_line, summarize_counts
+import pytest
+from airflow.sdk import Connection
+
+from corpus_guard.airflow.run_notes import MAX_NOTE, api_address, replace_line, summarize_counts
 
 
 def test_a_line_takes_the_place_of_its_own_and_of_no_other() -> None:
@@ -33,3 +36,15 @@ def test_an_alert_stands_before_everything_else_and_is_never_cut_off() -> None:
     )
     long = replace_line("x" * MAX_NOTE, "Incidents", "Incidents: 1 not acknowledged", first=True)
     assert long.startswith("Incidents: 1 not acknowledged\n") and len(long) == MAX_NOTE
+
+
+@pytest.mark.parametrize(
+    ("uri", "address"),
+    [
+        ("http://guard:secret@127.0.0.1:8080", "http://127.0.0.1:8080"),
+        ("https://guard:secret@airflow.example.org", "https://airflow.example.org"),
+        ("http://guard:secret@airflow.example.org:8443/https", "https://airflow.example.org:8443"),
+    ],
+)
+def test_the_api_is_called_as_the_connection_says(uri: str, address: str) -> None:
+    assert api_address(Connection.from_uri(uri, conn_id="corpus_guard_airflow")) == address

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NotRequired, TypedDict, TypeVar
 
+from corpus_guard.errors import Misuse
+
 if TYPE_CHECKING:
+    from airflow.sdk import Connection
+
     from corpus_guard.intake.sources.connections import Connection as SourceConnection
 
 T = TypeVar("T")
@@ -38,9 +42,17 @@ def current_run_id() -> str:
 
 
 def responder_name(answer: HumanAnswer) -> str:
-    """Return the name of the user who answered a required action."""
+    """Return the name of the user who answered a required action.
+
+    Raises:
+        Misuse: the answer names no user; nothing may be done in nobody's name.
+    """
     user = answer.get("responded_by_user")
-    return (user and user.get("name")) or "unknown"
+    if not user or not user.get("id"):
+        raise Misuse(
+            "the answer names no user, so nothing was changed; clear the required action, sign in and answer again"
+        )
+    return user.get("name") or user["id"]
 
 
 def is_approved(answer: HumanAnswer) -> bool:
@@ -62,21 +74,35 @@ def asset_event_extra(counts: Mapping[str, object], *names: str) -> dict[str, ob
     return extra | {name: counts[name] for name in names if name in counts}
 
 
+def find_connection(name: str) -> Connection | None:
+    """Return Airflow's connection of this name; None if there is none.
+
+    Raises:
+        PermissionError: Airflow does not give it to this task.
+        AirflowRuntimeError: Airflow does not answer.
+    """
+    from airflow.sdk import Connection
+    from airflow.sdk.exceptions import AirflowNotFoundException
+
+    try:
+        connection: Connection = Connection.get(name)
+    except AirflowNotFoundException:
+        return None
+    return connection
+
+
 def source_connection(name: str) -> SourceConnection:
     """Return the credentials of a source: Airflow's connection of this name, else the environment's.
 
     Raises:
+        PermissionError, AirflowRuntimeError: see `find_connection`.
         SettingsError: neither exists.
     """
-    from airflow.sdk import Connection
-    from airflow.sdk.exceptions import AirflowNotFoundException, AirflowRuntimeError
-
     from corpus_guard.intake.sources.connections import Connection as SourceConnection
     from corpus_guard.intake.sources.connections import from_environment
 
-    try:
-        connection = Connection.get(name)
-    except (AirflowNotFoundException, AirflowRuntimeError):
+    connection = find_connection(name)
+    if connection is None:
         return from_environment(name)
     return SourceConnection(
         name,

@@ -25,6 +25,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
+from corpus_guard.airflow.context import find_connection
 from corpus_guard.errors import GuardError, Infrastructure, Misuse
 from corpus_guard.invisible import reveal_invisible
 
@@ -127,20 +128,24 @@ def notify(subject: str, text: str, link: str) -> list[str]:
         Misuse: a connection is incomplete.
     """
     notifiers = {MAIL_CONNECTION: _mail_notifier, SLACK_CONNECTION: _webhook_notifier}
-    sent, failed = [], []
+    sent: list[str] = []
+    failed: list[str] = []
+    incomplete: list[Misuse] = []
     for name, make_notifier in notifiers.items():
-        connection = _find_connection(name)
-        if connection is None:
-            continue
         try:
+            connection = find_connection(name)
+            if connection is None:
+                continue
             # `notify` directly: the message is sent as it is, not rendered as a template.
             make_notifier(connection, subject, text, link).notify({})
-        except Misuse:
-            raise
+        except Misuse as error:
+            incomplete.append(error)
         except Exception as error:  # the exception's text may hold an address with a token
             failed.append(f"{name} ({type(error).__name__})")
         else:
             sent.append(name)
+    if incomplete:
+        raise incomplete[0]
     if failed:
         raise Infrastructure(f"connection {', '.join(failed)}: the message could not be sent; check that it answers")
     log.info("notified over %s: %s", ", ".join(sent) or "no connection", subject)
@@ -203,14 +208,3 @@ def _webhook_notifier(connection: Connection, subject: str, text: str, link: str
             httpx.post(url, json=payload, timeout=WEBHOOK_TIMEOUT).raise_for_status()
 
     return WebhookNotifier()
-
-
-def _find_connection(name: str) -> Connection | None:
-    from airflow.sdk import Connection
-    from airflow.sdk.exceptions import AirflowNotFoundException, AirflowRuntimeError
-
-    try:
-        connection: Connection = Connection.get(name)
-    except (AirflowNotFoundException, AirflowRuntimeError):
-        return None
-    return connection

@@ -12,10 +12,12 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from corpus_guard.airflow.context import find_connection
 from corpus_guard.airflow.metrics import CHUNK_COUNTS, DOCUMENT_COUNTS, count_run
 
 if TYPE_CHECKING:
     import httpx
+    from airflow.sdk import Connection
 
 log = logging.getLogger(__name__)
 
@@ -76,15 +78,18 @@ def replace_line(note: str, name: str, line: str, *, first: bool = False) -> str
 def _write(edit: Callable[[str], str]) -> None:
     """Apply `edit` to the note; again if another task wrote at the same time."""
     import httpx
-    from airflow.sdk import Connection, get_current_context
-    from airflow.sdk.exceptions import AirflowNotFoundException, AirflowRuntimeError
+    from airflow.sdk import get_current_context
+    from airflow.sdk.exceptions import AirflowRuntimeError
 
     try:
-        connection = Connection.get(AIRFLOW_CONNECTION)
-    except (AirflowNotFoundException, AirflowRuntimeError):
+        connection = find_connection(AIRFLOW_CONNECTION)
+    except (AirflowRuntimeError, PermissionError) as error:
+        log.warning("the run's note could not be written (%s); the counts are in this log", type(error).__name__)
+        return
+    if connection is None:
         return
     context = get_current_context()
-    base = f"http://{connection.host}:{connection.port}"
+    base = api_address(connection)
     dag, run = (quote(name, safe="") for name in (context["dag"].dag_id, context["run_id"]))
     url = f"{base}/api/v2/dags/{dag}/dagRuns/{run}"
     try:
@@ -98,6 +103,12 @@ def _write(edit: Callable[[str], str]) -> None:
                     return
     except (httpx.HTTPError, KeyError, ValueError) as error:
         log.warning("the run's note could not be written (%s); the counts are in this log", type(error).__name__)
+
+
+def api_address(connection: Connection) -> str:
+    """Return the address of Airflow's API server, over https where the connection's schema or type is that."""
+    scheme = "https" if "https" in (connection.schema, connection.conn_type) else "http"
+    return f"{scheme}://{connection.host}" + (f":{connection.port}" if connection.port else "")
 
 
 def _note_of(response: httpx.Response) -> str:
