@@ -11,7 +11,7 @@ from corpus_guard.batches.tables import versions_from_table
 from corpus_guard.deployment import Deployment
 from corpus_guard.errors import Misuse
 from corpus_guard.ledger.ledger import now
-from corpus_guard.ledger.tables import blocked, decisions, purges, runs, traces, versions
+from corpus_guard.ledger.tables import blocked, decisions, documents, purges, runs, traces, versions
 from corpus_guard.removal import withdrawal
 from corpus_guard.screening.blocked import find_purged
 from corpus_guard.traceback import withdrawal_plan
@@ -23,6 +23,7 @@ from corpus_guard.traceback.withdrawal_plan import (
     plan_withdrawal,
     refuse_withdrawal,
     withdraw,
+    withdraw_all,
 )
 from material import START, Shelf
 from trace_cases import OUTPUT, Contains, Nearness, Quoting, poison, report, rows, run, serve, told, traceable, truth
@@ -161,6 +162,34 @@ def test_only_what_was_approved(lite_shelf: Shelf, guard: Deployment) -> None:
 
     assert rows(lite_shelf, blocked) == rows(lite_shelf, decisions) == []
     assert plan_withdrawal(guard.ledger, [trace.trace_id]).withdrawal_id != planned.withdrawal_id
+
+
+def test_several_are_sealed_once_and_one_that_changed_holds_back_no_other(lite_shelf: Shelf, guard: Deployment) -> None:
+    trace = traced(lite_shelf, guard)
+    accused = plan_withdrawal(guard.ledger, [trace.trace_id]).versions
+    changed, *others = (plan_withdrawal(guard.ledger, [trace.trace_id], [version_id]) for version_id in accused)
+    (text,) = (row.uri for row in rows(lite_shelf, documents) if row.latest_version in changed.versions)
+    serve(lite_shelf, {"came since.md": poison(5)[text]}, minute=3)
+    sealed = len(told(lite_shelf, "sealed"))
+
+    with pytest.raises(Misuse, match="more documents with this content"):
+        withdraw_all(
+            guard.ledger,
+            guard.storage,
+            guard.store,
+            guard.settings,
+            [changed, *others],
+            run_id="night-1",
+            policy_digest=guard.screening.digest,
+            by="ada",
+            reason="traced",
+        )
+
+    withdrawn = {row.version_id for row in rows(lite_shelf, decisions)}
+    assert withdrawn == {version_id for plan in others for version_id in plan.versions}
+    assert len(withdrawn) > 1
+    assert len(told(lite_shelf, "sealed")) == sealed + 1
+    assert guard.verify().holds
 
 
 @pytest.mark.parametrize(("by", "reason"), [("", "traced"), ("ada", " ")])

@@ -6,18 +6,14 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, TypedDict
 
-import sqlalchemy as sa
-
 from corpus_guard.airflow.context import HumanAnswer, all_results, current_run_id, responder_name
 from corpus_guard.airflow.notifications import review_pages
 from corpus_guard.airflow.run_notes import write_note
 from corpus_guard.domain import plural
 from corpus_guard.errors import GuardError, Infrastructure, Misuse
 from corpus_guard.ledger.states import Purpose
-from corpus_guard.ledger.tables import events
 
 if TYPE_CHECKING:
-    from corpus_guard.ledger import Ledger
     from corpus_guard.traceback.batch_run import TracedReport
 
 log = logging.getLogger(__name__)
@@ -170,7 +166,7 @@ def withdraw_traced(planned: PlannedWithdrawal, answer: HumanAnswer) -> None:
     from corpus_guard.airflow.approval import WITHDRAW_TICKED
     from corpus_guard.deployment import Deployment
     from corpus_guard.traceback.proposals import divide_by_answer, list_proposals
-    from corpus_guard.traceback.withdrawal_plan import complete_withdrawal, plan_withdrawal, refuse_withdrawal, withdraw
+    from corpus_guard.traceback.withdrawal_plan import plan_withdrawal, refuse_withdrawal, withdraw_all, withdrawn_in
 
     approver, run_id = responder_name(answer), current_run_id()
     chosen = list(answer.get("chosen_options") or ()) == [WITHDRAW_TICKED]
@@ -179,7 +175,7 @@ def withdraw_traced(planned: PlannedWithdrawal, answer: HumanAnswer) -> None:
     with Deployment() as deployment:
         ledger, settings = deployment.ledger, deployment.settings
         proposals = {proposal.proposal_id: proposal for proposal in list_proposals(ledger, planned["traces"])}
-        earlier = _withdrawn_in(ledger, run_id)
+        earlier = withdrawn_in(ledger, run_id)
         if missing := ticked - proposals.keys() - earlier.keys():
             raise Misuse(
                 f"withdrawal {min(missing)} was approved, and the same traces no longer propose it: more documents with this "
@@ -189,21 +185,19 @@ def withdraw_traced(planned: PlannedWithdrawal, answer: HumanAnswer) -> None:
         for proposal in refused:
             plan = plan_withdrawal(ledger, proposal.traces, [proposal.version_id])
             refuse_withdrawal(ledger, run_id, plan, approver)
-        for proposal in withdrawn:
-            result = withdraw(
+        if withdrawn or earlier:  # an earlier attempt of this task was killed, perhaps before Chroma followed
+            withdraw_all(
                 ledger,
                 deployment.storage,
                 deployment.store,
                 settings,
-                plan_withdrawal(ledger, proposal.traces, [proposal.version_id]),
+                [plan_withdrawal(ledger, proposal.traces, [proposal.version_id]) for proposal in withdrawn],
                 run_id=run_id,
                 policy_digest=deployment.screening.digest,
                 by=approver,
                 reason="traced from reports, approved in Airflow",
+                before=len(earlier),
             )
-            log.info("%s", result)
-        if earlier:  # an earlier attempt of this task was killed, perhaps before Chroma followed
-            complete_withdrawal(ledger, deployment.storage, deployment.store, settings, run_id, len(earlier))
         answers = {}
         about = {trace_id for proposal in withdrawn for trace_id in proposal.traces}
         if trace_ids := sorted(about.union(*earlier.values())):
@@ -213,15 +207,6 @@ def withdraw_traced(planned: PlannedWithdrawal, answer: HumanAnswer) -> None:
         f"{plural(len(refused), 'document')} kept in service, by {approver}; "
         f"{plural(len(answers), 'question')} asked again, {sum(answers.values()):,} still wrong"
     )
-
-
-def _withdrawn_in(ledger: Ledger, run_id: str) -> dict[str, list[str]]:
-    """Return the withdrawals that an earlier attempt of this run wrote to the ledger: id → traces."""
-    statement = sa.select(events.c.subject, events.c.body).where(
-        events.c.kind == "withdrawn", events.c.run_id == run_id
-    )
-    with ledger.read() as connection:
-        return {subject: list(body["traces"]) for subject, body in connection.execute(statement)}
 
 
 def _traced(outcomes: Mapping[str, int]) -> str:

@@ -245,54 +245,99 @@ def withdraw(
     by: str,
     reason: str,
 ) -> WithdrawalResult:
-    """Take the planned versions out of service, and seal. Killed anywhere, the same call completes the work.
+    """Take the planned versions out of service, and seal; see `withdraw_all`."""
+    count, retired, manifest_sha256 = withdraw_all(
+        ledger, storage, store, settings, [plan], run_id=run_id, policy_digest=policy_digest, by=by, reason=reason
+    )
+    return WithdrawalResult(
+        withdrawal_id=plan.withdrawal_id,
+        run_id=run_id,
+        versions=count,
+        retired=retired,
+        manifest_sha256=manifest_sha256,
+    )
+
+
+def withdraw_all(
+    ledger: Ledger,
+    storage: Storage,
+    store: Store,
+    settings: Settings,
+    plans: Sequence[WithdrawalPlan],
+    *,
+    run_id: str,
+    policy_digest: str,
+    by: str,
+    reason: str,
+    before: int = 0,
+) -> tuple[int, int, str]:
+    """Take the versions of all plans out of service, and seal once. Killed anywhere, the same call completes the work.
+
+    Args:
+        before: versions that an earlier attempt of this run withdrew.
+
+    Returns:
+        The number of versions, with those of before; of chunks that are gone from the store; the digest of the manifest.
 
     Raises:
-        Misuse: no approver or no reason is named, or more of the same content arrived since the plan was
-            made.
+        Misuse: no approver or no reason is named, or more of the same content arrived since a plan was made; what the other
+            plans name is withdrawn.
         StoreUnavailable: the vector store does not answer; the ledger holds the decision, and running again does the
             rest.
     """
     by, reason = by.strip(), reason.strip()
     if not by or not reason:
         raise Misuse('a withdrawal needs an approver and a reason; give --reason "..."')
+    count = before
     with at_work(ledger, run_id):
         begin_run(ledger, run_id, RunKind.WITHDRAWAL, policy_digest)
-        with ledger.write() as connection:
-            if versions_with_equal_content(connection, set(plan.versions)) != set(plan.versions):
-                raise Misuse(
-                    "more documents with this content arrived since the plan was made; nothing was changed, run it again"
-                )
-            version_ids = _versions_in_service(connection, plan)
-            if version_ids:
-                withdrawal.withdraw_versions(
-                    connection,
-                    run_id,
-                    plan.withdrawal_id,
-                    version_ids,
-                    plan.content_sha256,
-                    plan.text_sha256,
-                    policy_digest=policy_digest,
-                    by=by,
-                    reason=reason,
-                )
-        retired, manifest_sha256 = complete_withdrawal(ledger, storage, store, settings, run_id, len(version_ids))
-    return WithdrawalResult(
-        withdrawal_id=plan.withdrawal_id,
-        run_id=run_id,
-        versions=len(version_ids),
-        retired=retired,
-        manifest_sha256=manifest_sha256,
+        refusals: list[Misuse] = []
+        for plan in plans:
+            try:
+                count += _record_withdrawal(ledger, plan, run_id, policy_digest, by, reason)
+            except Misuse as error:
+                refusals.append(error)
+        if refusals and not count:
+            raise refusals[0]
+        _, retired = outbox.drain(ledger, storage, store, run_id)
+        sealed = seal_run(ledger, storage, store, settings, run_id, {"versions": count, "retired": retired})
+        if refusals:
+            raise refusals[0]
+    return count, retired, sealed.manifest.sha256
+
+
+def _record_withdrawal(
+    ledger: Ledger, plan: WithdrawalPlan, run_id: str, policy_digest: str, by: str, reason: str
+) -> int:
+    """Write a withdrawal into the ledger. Return the number of versions that were still in service."""
+    with ledger.write() as connection:
+        if versions_with_equal_content(connection, set(plan.versions)) != set(plan.versions):
+            raise Misuse(
+                "more documents with this content arrived since the plan was made; nothing of it was changed, run it again"
+            )
+        version_ids = _versions_in_service(connection, plan)
+        if version_ids:
+            withdrawal.withdraw_versions(
+                connection,
+                run_id,
+                plan.withdrawal_id,
+                version_ids,
+                plan.content_sha256,
+                plan.text_sha256,
+                policy_digest=policy_digest,
+                by=by,
+                reason=reason,
+            )
+    return len(version_ids)
+
+
+def withdrawn_in(ledger: Ledger, run_id: str) -> dict[str, list[str]]:
+    """Return the withdrawals that an earlier attempt of this run wrote to the ledger: id → traces."""
+    statement = sa.select(events.c.subject, events.c.body).where(
+        events.c.kind == "withdrawn", events.c.run_id == run_id
     )
-
-
-def complete_withdrawal(
-    ledger: Ledger, storage: Storage, store: Store, settings: Settings, run_id: str, version_count: int
-) -> tuple[int, str]:
-    """Retire what the ledger withdrew, and seal. Return the number of chunks, and the digest of the manifest."""
-    _, retired = outbox.drain(ledger, storage, store, run_id)
-    counts = {"versions": version_count, "retired": retired}
-    return retired, seal_run(ledger, storage, store, settings, run_id, counts).manifest.sha256
+    with ledger.read() as connection:
+        return {subject: list(body["traces"]) for subject, body in connection.execute(statement)}
 
 
 def refuse_withdrawal(ledger: Ledger, run_id: str, plan: WithdrawalPlan, by: str, reason: str = "") -> None:
