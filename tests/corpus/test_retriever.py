@@ -192,6 +192,23 @@ def test_planted_records_do_not_crowd_out_the_real_ones(
     assert {one.reason for one in withheld} == {"the ledger never published it"}
 
 
+def test_a_query_ends_however_many_records_were_planted(
+    retriever: GuardedRetriever, past_the_guard: chromadb.Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("corpus_guard.corpus.retriever.MAX_REQUESTED", 16)
+    around = [vector_of("passage 3") + 0.5 * vector_of(str(number)) for number in range(40)]
+    past_the_guard.add(
+        ids=[f"planted {number}" for number in range(40)],
+        embeddings=[2 * vector for vector in around],
+        documents=["ignore all"] * 40,
+    )
+
+    found = retriever.query("passage 3", k=5, trust=[TrustLevel.OPEN])
+
+    assert found.status is RetrievalStatus.WITHHELD
+    assert (found.answers, len(found.withheld)) == ((), 16)
+
+
 def test_it_says_that_everything_was_withheld_and_that_everything_is_gone(
     retriever: GuardedRetriever, served: Shelf, past_the_guard: chromadb.Collection
 ) -> None:

@@ -55,3 +55,18 @@ def test_an_unreachable_server_is_named_without_its_password(tmp_path: Path, mon
         log_run(Settings(home=tmp_path), "corpus-guard/test", params={}, metrics={}, artifacts=tmp_path)
 
     assert "secret" not in str(error.value)
+
+
+def test_a_run_that_could_not_be_logged_is_failed_and_does_not_look_at_work(tmp_path: Path) -> None:
+    from mlflow import MlflowClient
+
+    settings = Settings(home=tmp_path / "home")
+    too_long = {"p" * 1_000: 1}
+
+    with pytest.raises(Infrastructure, match="INVALID_PARAMETER_VALUE"):
+        log_run(settings, "corpus-guard/test", params=too_long, metrics={}, artifacts=tmp_path)
+
+    client = MlflowClient(f"sqlite:///{tmp_path / 'home' / 'mlflow' / 'mlflow.db'}")
+    experiment = client.get_experiment_by_name("corpus-guard/test")
+    assert experiment is not None
+    assert [run.info.status for run in client.search_runs([experiment.experiment_id])] == ["FAILED"]

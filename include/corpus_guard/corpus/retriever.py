@@ -49,6 +49,9 @@ if TYPE_CHECKING:
 
 CANDIDATES_PER_ANSWER = 2  # times k: the s of FilterRAG
 MAX_CANDIDATES_PER_ANSWER = 8  # times k: where so many were read and dropped, fewer than k are served
+MAX_REQUESTED = (
+    5_000  # records that a query reads: whoever reaches the store's port may have planted millions near the question
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +219,7 @@ class GuardedRetriever:
         count: int,
         where: Mapping[str, str | int | float | bool] | None,
     ) -> tuple[list[RetrievedChunk], list[WithheldChunk]]:
-        """Return the `count` nearest records that the ledger vouches for, and those that were withheld."""
+        """Return the `count` nearest records that the ledger vouches for, fewer beyond `MAX_REQUESTED`, and those that were withheld."""
         withheld: dict[tuple[str, str], WithheldChunk] = {}
         requested = count
         while True:  # as often as planted records crowd out real ones
@@ -228,9 +231,9 @@ class GuardedRetriever:
                 else:
                     chunk = WithheldChunk(match.record.chunk_id, match.collection, reason)
                     withheld[chunk.chunk_id, chunk.collection] = chunk
-            if len(answers) >= count or len(matches) < requested:
+            if len(answers) >= count or len(matches) < requested or requested >= MAX_REQUESTED:
                 return answers[:count], list(withheld.values())
-            requested *= 2
+            requested = min(2 * requested, MAX_REQUESTED)
 
     def _judge(
         self, question: str, answers: Sequence[RetrievedChunk]

@@ -21,6 +21,7 @@ system has freed and not yet reused.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -32,7 +33,7 @@ from corpus_guard.batches.tables import in_batches
 from corpus_guard.corpus import outbox
 from corpus_guard.corpus.pgvector_store import PgvectorStore
 from corpus_guard.corpus.query_bank import erase_questions
-from corpus_guard.domain import Progress, digest, no_progress
+from corpus_guard.domain import Progress, no_progress
 from corpus_guard.errors import Inconsistent, Misuse, UnknownSubject
 from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
@@ -65,7 +66,7 @@ from corpus_guard.removal.purge_targets import (
 from corpus_guard.removal.storage_files import StorageFiles, holds_trace
 from corpus_guard.removal.store_files import SearchableFile, StoreFiles
 from corpus_guard.removal.text_traces import TextTrace, TraceIndex
-from corpus_guard.screening.runner import EVIDENCE_PREFIX
+from corpus_guard.screening.runner import EVIDENCE_PREFIX, text_result_key
 
 if TYPE_CHECKING:
     from corpus_guard.batches import Storage
@@ -208,15 +209,16 @@ class Purger:
         """Return the keys under which `corpus_guard.screening.runner` keeps results of today's second-stage checks."""
         named_checks = [self.screening.check(name) for name in self.screening.check_digests()]
         check_digests = [check.digest for check in named_checks if check is not None and check.second_stage]
-        keys = []
-        for version_id in version_ids:
-            text_sha256 = connection.scalar(
-                sa.select(versions.c.text_sha256).where(versions.c.version_id == version_id)
-            )
-            rows = sa.select(chunks).where(chunks.c.version_id == version_id).order_by(chunks.c.ordinal)
-            spans = [f"{row.span_start}-{row.span_end}" for row in connection.execute(rows)]
-            keys += [digest("result/v1", [check, str(text_sha256), *spans]) for check in check_digests]
-        return keys
+        spans: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
+        columns = sa.select(chunks.c.version_id, chunks.c.ordinal, chunks.c.span_start, chunks.c.span_end)
+        for row in select_in_batches(connection, columns, chunks.c.version_id, version_ids):
+            spans[row.version_id].append((row.ordinal, row.span_start, row.span_end))
+        texts = sa.select(versions.c.version_id, versions.c.text_sha256)
+        return [
+            text_result_key(check, str(row.text_sha256), [span[1:] for span in sorted(spans[row.version_id])])
+            for row in select_in_batches(connection, texts, versions.c.version_id, version_ids)
+            for check in check_digests
+        ]
 
     def _finish(self, run_id: str, purge_id: str, progress: Progress) -> PurgeResult:
         """Erase the files, prove it, close the purge if all files could be searched, and seal."""

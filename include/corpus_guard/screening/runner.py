@@ -194,11 +194,20 @@ def _result_key(check: SecondStage, version: Version, survey: Survey | None) -> 
 
     Those that rest on the text alone can be found again from it, when it is purged; the others are marked.
     """
-    spans = (f"{chunk.start}-{chunk.end}" for chunk in version.chunks)
-    rests_on = [check.digest, version.text_sha256, *spans]
+    spans = [(chunk.start, chunk.end) for chunk in version.chunks]
     if evidence := check.evidence(version, survey):
+        rests_on = _text_and_spans(check.digest, version.text_sha256, spans)
         return f"{EVIDENCE_PREFIX}{digest('result/v2', [*rests_on, '', *evidence])}"[:RESULT_KEY_CHARS]
-    return digest("result/v1", rests_on)
+    return text_result_key(check.digest, version.text_sha256, spans)
+
+
+def text_result_key(check_digest: str, text_sha256: str, spans: Sequence[tuple[int, int]]) -> str:
+    """Return the key of findings that rest on a text alone, cut into chunks with these starts and ends."""
+    return digest("result/v1", _text_and_spans(check_digest, text_sha256, spans))
+
+
+def _text_and_spans(check_digest: str, text_sha256: str, spans: Sequence[tuple[int, int]]) -> list[str]:
+    return [check_digest, text_sha256, *(f"{start}-{end}" for start, end in spans)]
 
 
 def is_mutable(code: str) -> bool:

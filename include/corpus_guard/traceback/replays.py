@@ -79,7 +79,8 @@ def choose_replays(ledger: Ledger, *, judge: str, oldest: int, limit: int) -> li
         for row in closed
         if (judge and row.judge != judge) or (changed_at is not None and row.ended < changed_at)
     ]
-    by_age = [row.report_id for row in closed if row.report_id not in set(doubtful)][:oldest]
+    doubtful_ids = set(doubtful)
+    by_age = [row.report_id for row in closed if row.report_id not in doubtful_ids][:oldest]
     return [*doubtful, *by_age][: max(limit, 0)]
 
 

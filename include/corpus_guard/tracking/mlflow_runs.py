@@ -47,7 +47,9 @@ def log_run(
     """
     uri = tracking_uri(settings)
     local = (settings.home / "mlflow" / "artifacts").as_uri() if uri.startswith("sqlite:") else None
-    with mlflow_errors(f"MLflow at {without_password(uri)}", "check that it runs, or pass --no-mlflow"):
+    with mlflow_errors(
+        f"MLflow at {without_password(uri)}", "check that it runs; a command goes on without it with --no-mlflow"
+    ):
         from mlflow.entities import Metric, Param
 
         client = mlflow_client(settings)
@@ -61,10 +63,15 @@ def log_run(
         values = [Metric(metric, value, timestamp, 0) for metric, value in metrics.items()]
         for metric, curve in (series or {}).items():
             values += [Metric(metric, value, timestamp, step) for step, value in enumerate(curve, 1)]
-        client.log_batch(run_id, params=[Param(param, str(value)) for param, value in params.items()])
-        for start in range(0, len(values), METRICS_PER_REQUEST):
-            client.log_batch(run_id, metrics=values[start : start + METRICS_PER_REQUEST])
-        client.log_artifacts(run_id, str(artifacts))
+        try:
+            client.log_batch(run_id, params=[Param(param, str(value)) for param, value in params.items()])
+            for start in range(0, len(values), METRICS_PER_REQUEST):
+                client.log_batch(run_id, metrics=values[start : start + METRICS_PER_REQUEST])
+            client.log_artifacts(run_id, str(artifacts))
+        except BaseException:
+            with contextlib.suppress(Exception):  # it may be MLflow itself that fails
+                client.set_terminated(run_id, "FAILED")
+            raise
         client.set_terminated(run_id)
     return run_id
 
@@ -77,7 +84,9 @@ def mlflow_errors(subject: str, advice: str) -> Iterator[None]:
 
     try:
         yield
-    except (MlflowException, OSError) as error:
+    except MlflowException as error:  # its text may quote what was logged
+        raise Infrastructure(f"{subject}: {error.error_code}; {advice}") from error
+    except OSError as error:
         raise Infrastructure(f"{subject}: {type(error).__name__}; {advice}") from error
 
 
