@@ -70,10 +70,17 @@ def test_a_paragraph_is_no_sentence() -> None:
 OPTIONS = ("--verbose", "-k, --kernel-dir PATH", "-n [NUMBER]", "--noopencount")
 
 
+SENTENCE = "Tell the kernel not to supply the count."
+
+
 def is_among(headings: Sequence[str]) -> bool:
-    before = "".join(f"{heading}\n    Says more of it.\n\n" for heading in headings)
-    sentence = "Tell the kernel not to supply the count."
-    return is_listed(f"{before}{sentence}\n", Span(len(before), len(before) + len(sentence)))
+    """Return whether what stands below the last of these is an entry."""
+    *others, last = headings
+    return stands_behind("".join(f"{heading}\n    Says more of it.\n\n" for heading in others) + f"{last}\n    ")
+
+
+def stands_behind(before: str, after: str = "\n") -> bool:
+    return is_listed(f"{before}{SENTENCE}{after}", Span(len(before), len(before) + len(SENTENCE)))
 
 
 ROWS = ("| `--yes`, `-y` | Go on. |", "| -k | The kernel. |", "- `--limit N`: no more", "* --noopencount")
@@ -87,6 +94,23 @@ def test_what_options_and_functions_do_is_a_list(headings: Sequence[str]) -> Non
 
 
 ATTRIBUTES = ("#### long", "- Default: false", "* Type: Boolean")
+
+
+def test_what_stands_near_a_list_is_no_entry_of_it() -> None:
+    """Anybody can put such lines around an order."""
+    office = "The office opens at nine on weekdays."
+    options = "".join(f"{option}\n    Says more of it.\n\n" for option in OPTIONS)
+    assert not stands_behind(f"{options}{office}\n\n", f"\n\n{office}\n")
+    assert not stands_behind("The door came in May (#12).\n\n", "\n\nThe lamp came in June (#13).\n")
+    assert not stands_behind("Anna <anna@shop.example>\n\n", "\n\nBen <ben@shop.example>\n")
+    assert not stands_behind("- Fix the door\n- Add a lamp\n- When asked, ", "\n- Remove the mat\n- Update the sign\n")
+    assert not stands_behind(f"{office}\n\nDefault: nine\nType: shop\n\n", f"\n\n{office}\n")
+
+
+def test_an_entry_of_a_log_carries_its_mark_or_stands_among_those_that_do() -> None:
+    assert stands_behind("- Fix the door (#12)\n- ", " (#13)\n")
+    assert stands_behind("commit 0123abc\nAuthor: Ben <ben@shop.example>\n\n    ", "\n")
+    assert stands_behind("- Fix the door\n- Add a lamp\n- Drop the mat\n- Update: the sign\n- Set it. ", "\n")
 
 
 def test_what_an_option_does_is_a_list() -> None:

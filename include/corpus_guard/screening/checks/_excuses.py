@@ -46,8 +46,17 @@ class Excuses:
         self._window = window
 
     @cached_property
-    def _fences(self) -> list[int]:
-        return [match.start() for match in re.finditer("```", self._text)]
+    def _blocks(self) -> list[Span]:
+        """Places of the code blocks: from the start of a fence to the start of the next one like it."""
+        blocks: list[Span] = []
+        opened: re.Match[str] | None = None
+        for fence in _FENCE.finditer(self._text):
+            if opened is None:
+                opened = fence
+            elif fence[1].startswith(opened[1]) and not fence[2].strip():
+                blocks.append(Span(opened.start(1), fence.start(1)))
+                opened = None
+        return blocks
 
     def steps(self, span: Span, *, foreseen: bool = True) -> tuple[str, ...]:
         """Return the reasons for which a hit weighs less, in words for a reviewer; each is one step.
@@ -70,18 +79,20 @@ class Excuses:
         return (*quoted, *(["the words around it are about attacks or examples"] if is_taught else []))
 
     def _near(self, pattern: re.Pattern[str], span: Span, window: int) -> bool:
-        before = self._text[max(0, span.start - window) : span.start]
-        return _holds(pattern, before) or _holds(pattern, self._text[span.end : span.end + window])
+        """Return whether words stand near a hit, outside of the quotation that holds it; those of addresses do not count."""
+        around = self._quotation(span) or span
+        before = self._text[max(0, around.start - window) : around.start]
+        behind = self._text[around.end : around.end + window]
+        return any(_holds(pattern, _ADDRESS.sub(" ", part)) for part in (before, behind))
 
     def _is_led_by(self, pattern: re.Pattern[str], span: Span) -> bool:
         return _holds(pattern, self._paragraph(span)[0][-LEAD_CHARS:])
 
     def _code(self, span: Span) -> tuple[str, Span] | None:
         """Return the name and the place of the code that holds a hit."""
-        fences = self._fences
-        number = bisect_left(fences, span.start)
-        if number % 2 and fences[-1] >= span.end:
-            return "a code block", Span(fences[number - 1], max(fences[number], span.end))
+        number = bisect_left(self._blocks, span.start, key=lambda block: block.start)
+        if number and self._blocks[number - 1].end >= span.end:
+            return "a code block", self._blocks[number - 1]
         before, after = self._paragraph(span)
         line_before, line_after = before.rpartition("\n")[2], after.partition("\n")[0]
         if line_before.count("`") % 2 and "`" in line_after:
@@ -96,10 +107,19 @@ class Excuses:
         return len(programs) >= max(MIN_PROGRAM_LINES, MIN_PROGRAM_SHARE * len(lines))
 
     def _is_quoted(self, span: Span) -> bool:
-        before, after = self._paragraph(span)
-        return (before.count('"') % 2 == 1 and '"' in after) or any(
-            before.rfind(opening) > before.rfind(closing) and closing in after for opening, closing in _PAIRS
-        )
+        return self._quotation(span) is not None
+
+    def _quotation(self, span: Span) -> Span | None:
+        """Return the place between the quotation marks around a hit; None where it is not quoted."""
+        before, behind = self._paragraph(span)
+        # A mark behind a figure may be that of inches or the end of a quotation: it must be odd either way.
+        is_odd = before.count('"') % 2 == 1 and len(_QUOTE.findall(before)) % 2 == 1
+        pairs = ((opening, closing) for opening, closing in _PAIRS if before.rfind(opening) > before.rfind(closing))
+        for opening, closing in ((('"', '"'),) if is_odd else ()) + tuple(pairs):
+            if closing in behind:
+                first = span.start - len(before.rpartition(opening)[2])
+                return Span(min(first, span.start), span.end + behind.index(closing))
+        return None
 
     def _is_in_quoted_line(self, span: Span) -> bool:
         """Return whether Markdown quotes the line in which a hit begins."""
@@ -126,10 +146,16 @@ def _without_lookaround(pattern: re.Pattern[str]) -> re2._Regexp:
     return re2.compile(f"(?i){_LOOKAROUND.sub('', pattern.pattern)}")
 
 
+_FENCE: Final = re.compile(r"^[ \t>]*(`{3,}|~{3,})([^`\n]*)$", re.MULTILINE)
+_QUOTE: Final = re.compile(r'(?<!\d)"')
+_ADDRESS: Final = re.compile(r"\S+@\S+|\w+://\S+")
 _LOOKAROUND: Final = re.compile(r"\(\?<?[!=][^()]*\)")
 _ATTACK_WORDS: Final = (
     r"prompt.injections?|injection.attacks?|jail.?break(?:s|ing)\b|attackers?\b|adversar(?:y|ies|ial)"
-    r"|\battacks?\b|red.team|angreifer|attaquant|atacante|攻撃|攻击"
+    r"|(?<!heart )(?<!panic )(?<!asthma )\battacks\b|\b(?:an?|the|this|such|of|poisoning|security|cyber|phishing|malicious|hidden"
+    r"|indirect|possible|successful|engineering|extraction|leak(?:ing|age)?) attack\b(?! of)"
+    r"|\battack (?:that|which|on|against|vectors?|surfaces?|strings?|texts?|prompts?|payloads?|examples?|success|techniques?)\b"
+    r"|red.team|angreifer|attaquant|atacante|攻撃|攻击"
 )
 _ABOUT_ATTACKS: Final = re.compile(_ATTACK_WORDS, re.IGNORECASE)
 _TEACHING: Final = re.compile(

@@ -59,7 +59,7 @@ _CHANGE: Final = re.compile(
     r"|Close|Compute|Configure|Construct|Convert|Copy|Correct|Create|Declare|Decode|Define|Delete|Determine|Disable"
     r"|Display|Document|Don't|Download|Drop|Enable|Encode|Ensure|Escape|Export|Extend|Extract|Find|Fix|Format"
     r"|Generate|Get|Handle|Implement|Improve|Include|Initiali[sz]e|Insert|Install|Inspect|Introduce|List|Load|Make"
-    r"|Manage|Merge|Move|Normali[sz]e|Open|Parse|Pass|Prevent|Print|Process|Provide|Read|Refactor|Register|Reinstall"
+    r"|Manage|Mark|Mention|Merge|Move|Normali[sz]e|Open|Parse|Pass|Prevent|Print|Process|Provide|Read|Refactor|Register|Reinstall"
     r"|Remove|Rename|Replace|Report|Resolve|Retrieve|Return|Revert|Run|Save|Search|Select|Send|Set|Show|Simplify"
     r"|Skip|Sort|Split|Start|Stop|Store|Support|Switch|Test|Uninstall|Update|Upgrade|Use|Validate|Verify|Wrap|Yield)"
     r"\b(?! (?:me|us|your?)\b)",
@@ -75,9 +75,16 @@ _ATTRIBUTE: Final = re.compile(
     r"^[ \t]*(?:[-*+] )?(?:Default|Type|Required|Optional|Deprecated|Since|Env|Alias(?:es)?): \S.{0,80}$", re.MULTILINE
 )
 """Words of manuals on an option before they tell what it does: "Default: false"."""
+_OPTION: Final = re.compile(
+    rf"{_HEADING.pattern}|^[ \t]*(?:#{{1,6}}|[-*+])[ \t]+[`\w][\w.`-]*$|^[a-z][\w.-]*[_.-][\w.-]*:?$|`[^`\n]+`",
+    re.MULTILINE,
+)
+"""Option that such words are about: a heading that is a name, or a name written as code."""
 _LINK: Final = re.compile(r"\(https?://[^\s)]+\)")
 """An address, as parsing writes it behind the words of a link."""
 _QUESTION: Final = re.compile(r"\?[ \t\r]*$", re.MULTILINE)
+_ENTRY: Final = re.compile(r"[ \t]+\S|[-*+•][ \t]|\d{1,3}[.)][ \t]")
+"""Beginning of an entry of a list, or of the text of one that is set in."""
 _MIN_LINKS, _MIN_QUESTIONS = 3, 3
 _MIN_MARKS, _MIN_CHANGES, _MIN_HEADINGS, _MIN_ATTRIBUTES = 2, 4, 4, 2
 
@@ -96,15 +103,22 @@ def addresses_a_reader(text: str, span: Span) -> bool:
 
 
 def is_listed(text: str, span: Span) -> bool:
-    """Return True if a sentence stands among the imperatives of a log of changes, or of a manual's list of commands."""
-    around = _surroundings(text, span)
+    """Return True if a sentence is an entry of a log of changes, or of a manual's list of commands.
+
+    Marks around it make the list; where it stands itself makes it an entry: anybody can put two numbers of issues near an order.
+    """
+    around, line = _surroundings(text, span), _line_of(text, span)
+    before, after = _neighbouring_lines(text, span)
+    is_entry = bool(_ENTRY.match(line) or _LOG_MARK.search(line))
+    is_described = any(map(_HEADING.search, (before, line))) or line[:1].isspace() or before.startswith("#")
+    has_attributes = any(map(_ATTRIBUTE.search, (before, line, after))) and bool(_OPTION.search(around))
     return any(
-        len(marks.findall(around)) >= least
-        for marks, least in (
-            (_LOG_MARK, _MIN_MARKS),
-            (_CHANGE, _MIN_CHANGES),
-            (_HEADING, _MIN_HEADINGS),
-            (_ATTRIBUTE, _MIN_ATTRIBUTES),
+        stands_there and len(marks.findall(around)) >= least
+        for stands_there, marks, least in (
+            (is_entry, _LOG_MARK, _MIN_MARKS),
+            (bool(_CHANGE.match(line)), _CHANGE, _MIN_CHANGES),
+            (is_described, _HEADING, _MIN_HEADINGS),
+            (has_attributes, _ATTRIBUTE, _MIN_ATTRIBUTES),
         )
     )
 
@@ -141,6 +155,11 @@ def _neighbouring_stems(text: str, span: Span) -> set[str]:
 def _neighbouring_lines(text: str, span: Span) -> tuple[str, str]:
     before, after = text[max(0, span.start - CONTEXT_CHARS) : span.start], text[span.end : span.end + CONTEXT_CHARS]
     return before.rstrip().rpartition("\n")[2], after.lstrip().partition("\n")[0]
+
+
+def _line_of(text: str, span: Span) -> str:
+    """Return the line that a sentence begins in, up to the sentence's end."""
+    return text[text.rfind("\n", 0, span.start) + 1 : span.end]
 
 
 def _surroundings(text: str, span: Span) -> str:

@@ -16,7 +16,7 @@ Rules, in `rules/instructions.yaml`:
   Encoded and hidden hits lose nothing. What the classifier alone finds loses less (see `_excuses`).
 - Sentences that no rule foresees are read by a classifier (`corpus_guard.screening.orders`): code ``speech_act``, also
   encoded and hidden. A sentence that fits the text around it must be surer to count, and so must a part of a long sentence,
-  or two or three short ones that are read together.
+  or two or three short ones that are read together. Surer still must be a line or another passage that is no sentence.
 - Only hits that lost nothing count towards `MAX_HITS`. A budget that is reached is a finding of high severity:
   what was not read is not clean.
 
@@ -64,6 +64,8 @@ MAX_PLACES: Final = 5_000
 """Places that are looked at in one text, whether they count or not."""
 PART_PROBABILITY: Final = 0.98
 """Probability of an order from which a part of a longer sentence counts, and so do sentences that are read together."""
+PASSAGE_PROBABILITY: Final = 0.99
+"""The same of a line, or of another passage that is no whole sentence."""
 READ_AT_ONCE: Final = 128
 """Sentences of one text that are read at a time. No more are read once `MAX_HITS` of them count."""
 MAX_VIEW_DEPTH: Final = 4
@@ -152,7 +154,7 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
 
     name = "instructions"
     params_class = InstructionsParams
-    code_version = ("23",)
+    code_version = ("24",)
 
     def __init__(
         self,
@@ -323,6 +325,8 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
             read = classifier.probabilities([doubtful.sentences[span] for span in part])
             for span, probability in zip(part, read, strict=True):
                 if span in doubtful.parts and probability < PART_PROBABILITY:
+                    continue
+                if span in doubtful.passages and probability < PASSAGE_PROBABILITY:
                     continue
                 if not self._is_likely(text, span, probability, stands_apart=stands_apart):
                     continue

@@ -14,6 +14,7 @@ from corpus_guard.screening.orders.features import (
     join_sentences,
     plain_sentence,
     split_parts,
+    split_passages,
     split_pieces,
     split_rows,
     split_slots,
@@ -30,20 +31,25 @@ class DoubtfulSentences:
     sentences: Mapping[Span, str]
     parts: Set[Span]
     """Parts of longer sentences among them, and sentences read together: only what is surer counts."""
+    passages: Set[Span]
+    """Lines and other passages among them that are no whole sentences: only what is surer still counts."""
     cut_off: bool
 
 
 def find_doubtful(text: str, classifier: OrderClassifier | None) -> DoubtfulSentences:
     """Return the sentences of a text that words do not rule out."""
     if classifier is None:
-        return DoubtfulSentences({}, frozenset(), cut_off=False)
+        return DoubtfulSentences({}, frozenset(), frozenset(), cut_off=False)
     rows = {span: join_cells(text[span.start : span.end]) for span in split_rows(text)}
-    if not classifier.opens(text) and not any(map(classifier.opens, rows.values())):
-        return DoubtfulSentences({}, frozenset(), cut_off=False)
+    passages = list(split_passages(text))
+    alone = (text[span.start : span.end] for span in passages)
+    if not classifier.opens(text) and not any(map(classifier.opens, chain(rows.values(), alone))):
+        return DoubtfulSentences({}, frozenset(), frozenset(), cut_off=False)
     pieces = list(split_pieces(text))
+    whole = dict.fromkeys((*pieces, *split_slots(text), *rows))
     sentences = {
         span: plain_sentence(rows.get(span) or text[span.start : span.end])
-        for span in dict.fromkeys((*pieces, *split_slots(text), *rows))
+        for span in dict.fromkeys((*whole, *passages))
     }
     joined = join_sentences(text, pieces, {span for span in pieces if classifier.doubts(sentences[span])})
     parts = {span: part for span, part in chain(split_parts(text), joined) if span not in sentences}
@@ -53,4 +59,9 @@ def find_doubtful(text: str, classifier: OrderClassifier | None) -> DoubtfulSent
     )
     read = set(islice(doubted, MAX_DOUBTFUL))
     doubtful = {span: each for span, each in (*sentences.items(), *parts.items()) if each in read}
-    return DoubtfulSentences(doubtful, doubtful.keys() & parts.keys(), cut_off=next(doubted, None) is not None)
+    return DoubtfulSentences(
+        doubtful,
+        parts=doubtful.keys() & parts.keys(),
+        passages=doubtful.keys() & (sentences.keys() - whole.keys()),
+        cut_off=next(doubted, None) is not None,
+    )

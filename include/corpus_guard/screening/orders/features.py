@@ -11,8 +11,10 @@ import zlib
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence, Set
 from enum import IntEnum
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Final, TypeAlias
+
+import re2
 
 from corpus_guard.claims.sentences import MAX_SENTENCE, split_sentences
 from corpus_guard.domain import Span
@@ -57,11 +59,11 @@ _UNSPACED_END: Final = re.compile(r"(?<=[。！？।؟])")
 _SLOT: Final = re.compile(
     r"!?\[(?P<label>[^\[\]\n]{12,300})\](?=[(\[])|(?<=[\w/)]) [\"'](?P<title>[^\"'\n]{12,300})[\"'](?=\s*\))"
     r"|\b(?:alt|title|aria-label|content|placeholder|summary)=[\"'](?P<attribute>[^\"'\n<>]{12,300})[\"']"
-    r"|(?<=: )\"(?P<string>(?:[^\"\\\n]|\\.){12,500})\"|^ {0,3}\[\^[^\]\n]{1,20}\]:[ \t]*(?P<footnote>[^\n]{12,600})"
+    r"|(?:(?<=: )|(?<=[\[,])\s*)\"(?P<string>(?:[^\"\\\n]|\\.){12,500})\"|^ {0,3}\[\^[^\]\n]{1,20}\]:[ \t]*(?P<footnote>[^\n]{12,600})"
     r"|^[A-Za-z][\w-]{1,24}:[ \t]*(?P<header>[^\n]{12,600})",
     re.MULTILINE,
 )
-_SLOT_MARKS: Final = ("](", "][", '="', "='", ': "', "[^")
+_SLOT_MARKS: Final = ("](", "][", '="', "='", ': "', '["', ',"', ', "', ",\n", "[^")
 _OTHER_SLOT: Final = re.compile(r"[\"']\s*\)|^[A-Za-z][\w-]{1,24}:", re.MULTILINE)
 """With `_SLOT_MARKS`: what each kind of slot holds; plain prose, without any of them, is not searched further."""
 _ROW: Final = re.compile(r"^[ \t]*\|[^\n]+|^[^|\n]+(?:\|[^|\n]*){2,}", re.MULTILINE)
@@ -75,6 +77,16 @@ _EMPHASISED: Final = re.compile(r"([*_]{1,3})(?=\S)(.*\S)\1", re.DOTALL)
 _CREDIT: Final = re.compile(r"\s(?:by|thanks(?: to)?) \[?@[\w-]+(?:\[bot\])?(?:\]\(\S+\))?(?: in \S+)?$", re.IGNORECASE)
 """Author of a change behind its title, as in notes on a release: "by @name in #12"."""
 _CALL: Final = re.compile(r"[\w.$ ]{1,40}\(\s*([\"'`])(.*\S)\s*\1\s*\);?", re.DOTALL)
+_CUT: Final = re.compile(
+    r"(?<=[.!?…])(?:[\"')\]”’»*_`¹²³⁴-⁹]|\[\d{1,3}\]){0,4}\s+(?=[^a-z])|\n\s*(?=[^a-z\s])|\s[•·|]\s|;\s|\t"
+    r"|</?[a-z]+[^<>]{0,200}>|\s*[\U0001F300-\U0001FAFF\u2600-\u27BF][\uFE0F\u200D\U0001F300-\U0001FAFF\u2600-\u27BF]*\s*"
+)
+"""Cut of a text without full stops, also behind marks that stand after one."""
+_OTHER_CUT: Final = re2.compile(
+    r"[\n\t•·|<\x{1F300}-\x{1FAFF}\x{2600}-\x{27BF}]|;\s|[.!?…](?:[\"')\]”’»*_`¹²³⁴-⁹]|\[\d)"
+)
+"""Sign that a text is cut elsewhere than behind sentences; plain prose, without any, is not searched further."""
+_EDGES: Final = " \n\t\r*_`\"'“”«»#>+|•·-"
 _BULLETS: Final = frozenset("-*+•")
 _ENDS: Final = frozenset(".!?;:|`})。！？؟")
 _COMMENT: Final = re.compile(r"\s*(?:#|//|/\*|<!--|--|;|%|\"\"\")")
@@ -186,6 +198,24 @@ def _split_windows(text: str) -> Iterator[tuple[int, int]]:
         space = text.find(" ", start + PART_CHARS // 2, start + PART_CHARS)
         start = space + 1 if space > 0 else start + PART_CHARS // 2
     yield start, len(text)
+
+
+def split_passages(text: str) -> Iterator[Span]:
+    """Yield what stands by itself between other cuts than ends of sentences: lines, bullets, tags, and marks behind a full stop.
+
+    A sentence of prose may go on over a line. Where an order is such a line among others, a sentence would hold them all.
+    """
+    if not _OTHER_CUT.search(text.encode("utf-8", "replace")):
+        return
+    start = 0
+    for cut in chain(_CUT.finditer(text), (None,)):
+        end = cut.start() if cut else len(text)
+        if MIN_LETTERS <= end - start <= MAX_CHARS:
+            bare = text[start:end].strip(_EDGES)
+            if _ENOUGH_LETTERS.search(bare):
+                first = text.index(bare, start)
+                yield Span(first, first + len(bare))
+        start = cut.end() if cut else end
 
 
 def split_slots(text: str) -> Iterator[Span]:
