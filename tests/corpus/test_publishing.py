@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +16,7 @@ from corpus_guard.batches.tables import vectors_to_table
 from corpus_guard.corpus import outbox, publishing
 from corpus_guard.corpus.chroma_store import ChromaStore
 from corpus_guard.corpus.store import Store
-from corpus_guard.domain import TrustLevel, Verdict
+from corpus_guard.domain import TrustLevel, Verdict, Version
 from corpus_guard.errors import Inconsistent
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.ledger import now
@@ -455,6 +456,49 @@ def test_a_batch_that_lacks_its_chunk_is_named(lite_shelf: Shelf) -> None:
         lite_shelf.drain()
 
     assert not lite_shelf.in_chroma()
+
+
+def test_many_documents_leave_in_as_many_statements_as_one(shelf: Shelf) -> None:
+    pages = [a_version(f"page {number}", passages=(f"{number} boats", ", moored")) for number in range(201)]
+    refused, retired = pages[:101], pages[101:]
+    shelf.serve(*pages)
+
+    def refuse(*made: Version) -> None:
+        with shelf.ledger.write() as connection:
+            pairs = [(version.doc_id, version.version_id) for version in made]
+            publishing.stop_serving(connection, "run-2", pairs, shelf.store.collection_name)
+
+    for_one = [
+        statements_of(shelf.ledger, lambda: refuse(refused[0])),
+        statements_of(shelf.ledger, lambda: shelf.retire(retired[0].doc_id)),
+    ]
+    for_many = [
+        statements_of(shelf.ledger, lambda: refuse(*refused[1:])),
+        statements_of(shelf.ledger, lambda: shelf.retire(*(version.doc_id for version in retired[1:]))),
+    ]
+
+    assert for_many == for_one
+    assert set(shelf.in_ledger("retiring")) == shelf.held_by(*pages)
+    assert all(shelf.document(version).target_version is None for version in pages)
+    assert [shelf.document(version).retired_at is None for version in pages] == [True] * 101 + [False] * 100
+    with shelf.ledger.read() as connection:
+        subjects = connection.scalars(sa.select(events.c.subject).where(events.c.kind == "retired").order_by("seq"))
+        assert subjects.all() == [version.doc_id for version in retired]
+
+
+def statements_of(ledger: Ledger, change: Callable[[], None]) -> int:
+    """Return how many statements the database gets; one for many rows counts once."""
+    statements: list[str] = []
+
+    def count(connection: object, cursor: object, statement: str, *rest: object) -> None:
+        statements.append(statement)
+
+    sa.event.listen(ledger.engine, "before_cursor_execute", count)
+    try:
+        change()
+    finally:
+        sa.event.remove(ledger.engine, "before_cursor_execute", count)
+    return len(statements)
 
 
 def decided(shelf: Shelf, choice: Choice, *, applied: bool = True) -> None:

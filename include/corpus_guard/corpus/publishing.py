@@ -24,6 +24,7 @@ from typing import Final
 
 import sqlalchemy as sa
 
+from corpus_guard.batches.tables import in_batches
 from corpus_guard.corpus.outbox import retire_replaced
 from corpus_guard.domain import Chunk, Finding, Judgement, TrustLevel, Version, first_of_each, sha256_text
 from corpus_guard.ledger.event_log import append_event
@@ -208,18 +209,19 @@ def _distinct(chunks: Iterable[Chunk]) -> list[Chunk]:
 def retire(connection: sa.Connection, run_id: str, doc_ids: Iterable[str], reason: str) -> None:
     """Stop serving documents; `outbox.drain` removes their chunks."""
     when = now()
-    for doc_id in doc_ids:
+    for part in in_batches(doc_ids):
         connection.execute(
             documents.update()
-            .where(documents.c.doc_id == doc_id)
+            .where(documents.c.doc_id.in_(part))
             .values(target_version=None, target_fetched_at=None, retired_at=when)
         )
         connection.execute(
             publications.update()
-            .where(publications.c.doc_id == doc_id, publications.c.state.in_(LIVE_STATES))
+            .where(publications.c.doc_id.in_(part), publications.c.state.in_(LIVE_STATES))
             .values(state=PublicationState.RETIRING, changed_at=when, run_id=run_id)
         )
-        append_event(connection, "retired", doc_id, run_id, reason=reason)
+        for doc_id in part:
+            append_event(connection, "retired", doc_id, run_id, reason=reason)
 
 
 def _move_targets(connection: sa.Connection, served: Sequence[Version]) -> None:
@@ -288,7 +290,7 @@ def _retire_pending(
 
 
 def stop_serving(
-    connection: sa.Connection, run_id: str, refused: Iterable[tuple[str, str]], collection: Callable[[TrustLevel], str]
+    connection: sa.Connection, run_id: str, refused: Sequence[tuple[str, str]], collection: Callable[[TrustLevel], str]
 ) -> None:
     """Stop serving refused versions, and what lies in the collection of a former trust level of their source.
 
@@ -296,37 +298,41 @@ def stop_serving(
         refused: (document id, version id).
     """
     when = now()
-    # Of most refused documents nothing was ever served, and each of the others takes four statements.
+    # Of most refused documents nothing was ever served: there is nothing to change.
     published = sa.exists().where(publications.c.doc_id == documents.c.doc_id)
     affected = sa.select(documents.c.doc_id, documents.c.trust).where(
         sa.or_(published, documents.c.target_version.is_not(None))
     )
     levels = values_by_id(connection, affected, (doc_id for doc_id, _ in refused))
-    for doc_id, version_id in refused:
-        if doc_id not in levels:
-            continue
-        document = documents.c.doc_id == doc_id
-        trust = TrustLevel(levels[doc_id])
+    target_is_live = sa.exists().where(
+        publications.c.version_id == documents.c.target_version, publications.c.state.in_(LIVE_STATES)
+    )
+    retiring = {"state": PublicationState.RETIRING, "changed_at": when, "run_id": run_id}
+    for part in in_batches(pair for pair in refused if pair[0] in levels):
+        doc_ids = [doc_id for doc_id, _ in part]
         connection.execute(
             publications.update()
             .where(
-                publications.c.doc_id == doc_id,
-                sa.or_(
-                    sa.and_(publications.c.state.in_(LIVE_STATES), publications.c.version_id == version_id),
-                    sa.and_(
-                        publications.c.state == PublicationState.PENDING, publications.c.collection != collection(trust)
-                    ),
-                ),
+                publications.c.doc_id.in_(doc_ids),
+                publications.c.version_id.in_([version_id for _, version_id in part]),
+                publications.c.state.in_(LIVE_STATES),
             )
-            .values(state=PublicationState.RETIRING, changed_at=when, run_id=run_id)
-        )
-        retire_replaced(connection, run_id, [doc_id], when)
-        target_is_live = sa.exists().where(
-            publications.c.version_id == documents.c.target_version, publications.c.state.in_(LIVE_STATES)
+            .values(retiring)
         )
         connection.execute(
+            publications.update()
+            .where(
+                publications.c.doc_id == sa.bindparam("doc"),
+                publications.c.state == PublicationState.PENDING,
+                publications.c.collection != sa.bindparam("name"),
+            )
+            .values(retiring),
+            [{"doc": doc_id, "name": collection(TrustLevel(levels[doc_id]))} for doc_id in doc_ids],
+        )
+        retire_replaced(connection, run_id, doc_ids, when)
+        connection.execute(
             documents.update()
-            .where(document, sa.not_(target_is_live))
+            .where(documents.c.doc_id.in_(doc_ids), sa.not_(target_is_live))
             .values(target_version=None, target_fetched_at=None)
         )
 
