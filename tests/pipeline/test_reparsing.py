@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import orjson
+import pyarrow as pa
 import pytest
 import sqlalchemy as sa
 
 import deciding
+from corpus_guard.batches import Storage
+from corpus_guard.batches.reading import compare_batch
+from corpus_guard.batches.storage import parquet_bytes
+from corpus_guard.batches.tables import VERSIONS
 from corpus_guard.corpus import outbox
+from corpus_guard.corpus.publishing import finding_rows
 from corpus_guard.deployment import Deployment
+from corpus_guard.domain import Finding, Severity
 from corpus_guard.errors import StoreUnavailable
 from corpus_guard.intake.parsing import ParsedDocument, ParsingSandbox
-from corpus_guard.ledger.tables import publications, versions
+from corpus_guard.ledger import Ledger
+from corpus_guard.ledger.tables import findings, publications, versions
+from corpus_guard.pipeline import reparsing
 from corpus_guard.pipeline.rebuild import CannotRebuild, batches_of_documents, batches_of_outbox
+from corpus_guard.pipeline.reparsing import FETCHING_CHECK
 from corpus_guard.review.decisions import Choice
 from deploying import BAD, Workspace
 
@@ -55,6 +66,11 @@ def read_as(monkeypatch: pytest.MonkeyPatch, change: Callable[[str], str]) -> No
 
 def served(guard: Deployment) -> str:
     return "\n".join(sorted(record.text for name in guard.store.names() for record in guard.store.scan(name)))
+
+
+def batch_of(guard: Deployment) -> str:
+    (name,) = (name for name in batches_of_documents(guard.ledger) if name.endswith("/versions.parquet"))
+    return name
 
 
 def holds(guard: Deployment) -> None:
@@ -193,3 +209,43 @@ def test_damaged_raw_bytes_are_counted(guard: Deployment) -> None:
     Path(guard.blobs.path(row.content_sha256)).write_bytes(b"other")
 
     assert guard.reparse("p1")["unreadable"] == [row.version_id]
+
+
+def test_each_batch_is_read_once(guard: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
+    guard.refresh("r1")
+    read: list[tuple[str, int]] = []
+
+    def noting(ledger: Ledger, storage: Storage, name: str, version_ids: Sequence[str]) -> object:
+        read.append((name, len(version_ids)))
+        return compare_batch(ledger, storage, name, version_ids)
+
+    monkeypatch.setattr(reparsing, "compare_batch", noting)
+
+    assert guard.reparse("p1")["examined"] == 3
+    assert read == [(batch_of(guard), 3)]
+
+
+def test_a_row_that_is_no_version_does_not_spoil_the_others_of_its_batch(guard: Deployment) -> None:
+    guard.refresh("r1")
+    name = batch_of(guard)
+    rows = guard.storage.read_table(name).to_pylist()
+    rows[1]["stamp"] = b"no stamp"
+    guard.storage.write(name, parquet_bytes(pa.Table.from_pylist(rows, schema=VERSIONS)))
+
+    result = guard.reparse("p1")
+
+    assert result["changed"] == [rows[1]["version_id"]]
+    assert result["releases_undone"] == 0
+
+
+def test_problems_of_fetching_stay_with_their_version(guard: Deployment) -> None:
+    guard.refresh("r1")
+    name = batch_of(guard)
+    rows = guard.storage.read_table(name).to_pylist()
+    problem = Finding(FETCHING_CHECK, "intake.changed", Severity.LOW, 0.5, "the file changed")
+    rows[1]["problems"] = orjson.dumps([problem.as_dict()])
+    guard.storage.write(name, parquet_bytes(pa.Table.from_pylist(rows, schema=VERSIONS)))
+    with guard.ledger.write() as connection:
+        connection.execute(findings.insert(), finding_rows(rows[1]["version_id"], [problem], first=90))
+
+    assert guard.reparse("p1")["changed"] == []

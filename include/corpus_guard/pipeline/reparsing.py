@@ -19,7 +19,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from typing import TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 import sqlalchemy as sa
 
@@ -51,6 +51,9 @@ from corpus_guard.screening.blocked import strip_blocked
 from corpus_guard.screening.runner import Screening
 from corpus_guard.screening.survey.signals import measure_signals, signals_to_table
 from corpus_guard.settings import Settings
+
+if TYPE_CHECKING:
+    from corpus_guard.intake.parsing import ParsingSandbox
 
 FETCHING_CHECK = "intake"  # its findings come from fetching, which is not repeated
 
@@ -86,40 +89,64 @@ class _Reparsing:
     reworded: list[str] = field(default_factory=list)  # ids of versions with another text
 
     def changed(self, rows: Sequence[Row]) -> Iterator[Version]:
-        """Yield the versions that differ from what is stored, as they read today."""
+        """Yield the versions that differ from what is stored, as they read today.
+
+        Args:
+            rows: of `_current_versions`; those of one batch stand together.
+        """
         from corpus_guard.intake.parsing import ParsingSandbox
 
-        live = self._live_chunks([row.version_id for row in rows])
+        version_ids = [row.version_id for row in rows]
+        live, problems = self._live_chunks(version_ids), self._fetching_problems(version_ids)
         with ParsingSandbox(self.settings) as sandbox:
-            for row in rows:
-                self.result["examined"] += 1
-                try:
-                    content = self.blobs.get(row.content_sha256)
-                except Inconsistent:
-                    # Bytes that were refused unread were never stored.
-                    if row.text_sha256 != EMPTY_TEXT_SHA256 or self.blobs.actual_sha256(row.content_sha256):
-                        self.result["unreadable"].append(row.version_id)
-                    continue
-                stamp = Stamp.from_dict(row.stamp)
-                parsed = sandbox.parse(content, stamp.media_type, stamp.uri)
-                version = Version(
-                    doc_id=row.doc_id,
-                    version_id=row.version_id,
-                    stamp=stamp,
-                    text=parsed.text,
-                    hidden=parsed.hidden,
-                    chunks=self.chunker.cut(row.doc_id, row.version_id, parsed.text),
-                    problems=(*self._fetching_problems(row.version_id), *parsed.problems),
-                )
-                stored, defects = compare_batch(self.ledger, self.storage, row.batch, [row.version_id])
-                is_same = bool(stored) and not defects and _content(version) == _content(stored[0])
-                version = stored[0] if is_same else _with_own_chunk_ids(version, self.chunker)
-                self.obsolete.extend(live[row.version_id] - {chunk.chunk_id for chunk in version.chunks})
-                if not is_same:
-                    self.result["changed"].append(row.version_id)
-                    if version.text_sha256 != row.text_sha256:
-                        self.reworded.append(row.version_id)
-                    yield version
+            for batch, of_batch in groupby(rows, key=lambda row: row.batch):
+                in_batch = list(of_batch)
+                intact = self._intact_versions(batch, [row.version_id for row in in_batch])
+                for row in in_batch:
+                    self.result["examined"] += 1
+                    parsed = self._parsed(row, sandbox, problems[row.version_id])
+                    if parsed is None:
+                        continue
+                    stored = intact.get(row.version_id)
+                    is_same = stored is not None and _content(parsed) == _content(stored)
+                    version = stored if stored and is_same else _with_own_chunk_ids(parsed, self.chunker)
+                    self.obsolete.extend(live[row.version_id] - {chunk.chunk_id for chunk in version.chunks})
+                    if not is_same:
+                        self.result["changed"].append(row.version_id)
+                        if version.text_sha256 != row.text_sha256:
+                            self.reworded.append(row.version_id)
+                        yield version
+
+    def _parsed(self, row: Row, sandbox: ParsingSandbox, problems: Sequence[Finding]) -> Version | None:
+        """Return a version as it reads today; None if its raw bytes are missing or damaged."""
+        try:
+            content = self.blobs.get(row.content_sha256)
+        except Inconsistent:
+            # Bytes that were refused unread were never stored.
+            if row.text_sha256 != EMPTY_TEXT_SHA256 or self.blobs.actual_sha256(row.content_sha256):
+                self.result["unreadable"].append(row.version_id)
+            return None
+        stamp = Stamp.from_dict(row.stamp)
+        parsed = sandbox.parse(content, stamp.media_type, stamp.uri)
+        return Version(
+            doc_id=row.doc_id,
+            version_id=row.version_id,
+            stamp=stamp,
+            text=parsed.text,
+            hidden=parsed.hidden,
+            chunks=self.chunker.cut(row.doc_id, row.version_id, parsed.text),
+            problems=(*problems, *parsed.problems),
+        )
+
+    def _intact_versions(self, batch: str, version_ids: Sequence[str]) -> Mapping[str, Version]:
+        """Return the versions of a batch that are as they were judged, by id."""
+        stored, defects = compare_batch(self.ledger, self.storage, batch, version_ids)
+        damaged = {defect.version_id for defect in defects}
+        if "" in damaged and len(version_ids) > 1:
+            # A row that does not read as a version spoils the reading of all.
+            alone = [self._intact_versions(batch, [version_id]) for version_id in version_ids]
+            return {version_id: version for intact in alone for version_id, version in intact.items()}
+        return {version.version_id: version for version in stored if version.version_id not in damaged}
 
     def _live_chunks(self, version_ids: Sequence[str]) -> Mapping[str, set[str]]:
         statement = sa.select(publications.c.version_id, publications.c.chunk_id).where(
@@ -131,13 +158,13 @@ class _Reparsing:
                 by_version[row.version_id].add(row.chunk_id)
         return by_version
 
-    def _fetching_problems(self, version_id: str) -> list[Finding]:
-        statement = sa.select(findings).where(
-            findings.c.version_id == version_id, findings.c.check_name == FETCHING_CHECK
-        )
+    def _fetching_problems(self, version_ids: Sequence[str]) -> Mapping[str, list[Finding]]:
+        statement = sa.select(findings).where(findings.c.check_name == FETCHING_CHECK).order_by(findings.c.ordinal)
+        by_version: dict[str, list[Finding]] = defaultdict(list)
         with self.ledger.read() as connection:
-            rows = connection.execute(statement.order_by(findings.c.ordinal))
-            return [replace(finding_from_row(row), muted=False) for row in rows]  # judging mutes them again
+            for row in select_in_batches(connection, statement, findings.c.version_id, version_ids):
+                by_version[row.version_id].append(replace(finding_from_row(row), muted=False))  # judging mutes it again
+        return by_version
 
 
 def reparse(
@@ -213,7 +240,7 @@ def reparse(
 
 
 def _current_versions(ledger: Ledger, sources: Sequence[str]) -> Sequence[Row]:
-    """Return the newest and the served version of each document that has not vanished, by source."""
+    """Return the newest and the served version of each document that has not vanished, by source and batch."""
     statement = (
         sa.select(
             *versions.c["version_id", "doc_id", "content_sha256", "text_sha256", "stamp", "batch"], documents.c.source
@@ -225,7 +252,7 @@ def _current_versions(ledger: Ledger, sources: Sequence[str]) -> Sequence[Row]:
             versions.c.version_id.in_((documents.c.latest_version, documents.c.target_version)),
             versions.c.content_sha256.not_in(sa.select(blocked.c.sha256)),
         )
-        .order_by(documents.c.source, versions.c.version_id)
+        .order_by(documents.c.source, versions.c.batch, versions.c.version_id)
     )
     if sources:
         statement = statement.where(documents.c.source.in_(sources))
