@@ -29,6 +29,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
+from corpus_guard.domain import no_progress
 from corpus_guard.invisible import is_invisible, reveal_invisible
 
 # Neither :emoji: codes nor numbers and addresses are touched: what a document says is shown as it is.
@@ -167,7 +168,7 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]
 def progress(show: bool) -> Iterator[Callable[[str, int, int | None], None]]:
     """Show a progress bar on standard error, if `show` and if it is a terminal."""
     if not (show and err.is_terminal):
-        yield lambda what, done, total: None
+        yield no_progress
         return
     columns = (
         SpinnerColumn(),

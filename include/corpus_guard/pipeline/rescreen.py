@@ -28,21 +28,23 @@ from corpus_guard.batches import Storage
 from corpus_guard.batches.logged_files import hash_files, log_files
 from corpus_guard.batches.reading import read_checked_versions
 from corpus_guard.batches.table_cache import TableCache
-from corpus_guard.batches.tables import in_batches, judgements_from_table
+from corpus_guard.batches.tables import judgements_from_table
 from corpus_guard.corpus import outbox, publishing
 from corpus_guard.corpus.store import Store
-from corpus_guard.domain import Judgement, Progress, Verdict
+from corpus_guard.domain import Judgement, Progress, Verdict, no_progress
 from corpus_guard.intake.blobs import BlobStore
 from corpus_guard.intake.sources import Sources
 from corpus_guard.ledger import Ledger
+from corpus_guard.ledger.queries import select_in_batches
 from corpus_guard.ledger.runs import begin_run
+from corpus_guard.ledger.states import RunKind
 from corpus_guard.ledger.tables import blocked, decision_stands, decisions, documents, findings, versions
 from corpus_guard.models import Models
 from corpus_guard.pipeline import steps
-from corpus_guard.pipeline.rebuild import SIGNALS, rebuild_lost_batches
+from corpus_guard.pipeline.rebuild import SIGNALS, VERSIONS, rebuild_lost_batches
 from corpus_guard.pipeline.steps import Shard
 from corpus_guard.proof.sealing import seal_run
-from corpus_guard.review.reopening import LateContradiction, reopen
+from corpus_guard.review.reopening import reopen
 from corpus_guard.screening.history import ReplayedHistory
 from corpus_guard.screening.runner import Screening
 from corpus_guard.settings import Settings
@@ -169,7 +171,7 @@ def rescreen(
     source_names: Sequence[str] = (),
     *,
     dry_run: bool = False,
-    progress: Progress = lambda what, done, total: None,
+    progress: Progress = no_progress,
 ) -> RescreenResult:
     """Judge stored versions again that another policy judged.
 
@@ -183,108 +185,105 @@ def rescreen(
         BatchDamaged: a batch is gone, or does not hold what was judged.
         CannotRebuild: a lost batch cannot be made again as it was judged.
     """
-    storage = TableCache(storage.url)
     names = [sources.named(name).name for name in source_names]
-    waiting = _stale_versions(ledger, screening, names)
-    if not dry_run:
-        begin_run(ledger, run_id, "rescreen", screening.digest, sorted({version.source for version in waiting}))
-    replay = ReplayedHistory(ledger, [version.version_id for version in waiting if not version.decided])
-    difference = _Difference()
-    for arrived in _by_arrival(waiting):
-        shards = []
-        for batch, part in arrived.items():
-            if not dry_run:
-                names_of_files = [batch, f"{batch.rpartition('/')[0]}/{SIGNALS}"]
-                rebuild_lost_batches(ledger, storage, blobs, models, settings, run_id, names_of_files)
-            read_checked_versions(ledger, storage, batch, [version.version_id for version in part])
-            shard = Shard(source=part[0].source, batch=batch.rpartition("/")[0])
-            shards.append(steps.embed(ledger, storage, models, run_id, shard, dry_run=dry_run))
-        arrival = f"{run_id}/{next(iter(arrived.values()))[0].fetched_by}"
-        judged: dict[str, Verdict] = {}
-        for shard, part in zip(
-            steps.survey(ledger, storage, store, models, screening, arrival, shards, replay),
-            arrived.values(),
-            strict=True,
-        ):
-            progress("judging again", difference.examined, len(waiting))
-            stale = {version.version_id for version in part}
-            screened = steps.screen(ledger, storage, screening, arrival, shard, only=stale, dry_run=dry_run)
-            judged |= _judge(
-                ledger, storage, store, screening, arrival, run_id, screened, part, difference, dry_run=dry_run
-            )
-        replay.settle([version.version_id for part in arrived.values() for version in part], judged)
-    result = difference.as_result(run_id, screening.digest, dry_run=dry_run)
-    if not dry_run:
-        progress("sealing", len(waiting), len(waiting))
-        result["published"], result["retired"] = outbox.drain(ledger, storage, store, run_id)
-        sealing = seal_run(ledger, storage, store, settings, run_id, _counts(result))
-        result["manifest_sha256"] = sealing.manifest.sha256
-    return result
-
-
-def _judge(
-    ledger: Ledger,
-    storage: Storage,
-    store: Store,
-    screening: Screening,
-    arrival: str,
-    run_id: str,
-    shard: Shard,
-    part: Sequence[_StaleVersion],
-    difference: _Difference,
-    *,
-    dry_run: bool,
-) -> dict[str, Verdict]:
-    """Compare and, unless it is a dry run, record. Returns the new verdicts by version id."""
-    by_id = {version.version_id: version for version in part}
-    judgements = {
-        judgement.version_id: judgement
-        for judgement in judgements_from_table(storage.read_table(shard["judgements"]))
-        if judgement.version_id in by_id
-    }
-    recorded_findings = _recorded_findings(ledger, list(by_id))
-    contradictions = [] if dry_run else steps.contradicted_since(storage, arrival, shard, judgements.values())
-    recorded = (
-        set(by_id)
-        if dry_run
-        else _record(ledger, storage, store, screening, run_id, shard, part, judgements, contradictions)
+    rescreening = _Rescreening(
+        ledger, TableCache(storage.url), store, blobs, models, screening, settings, run_id, dry_run=dry_run
     )
-    difference.passed_over += len(by_id) - len(recorded)
-    for stored in part:
-        if stored.version_id in recorded:
-            difference.add(stored, judgements[stored.version_id], recorded_findings.get(stored.version_id, ()))
-    return {version_id: judgements[version_id].verdict for version_id in recorded}
+    return rescreening.run(_stale_versions(ledger, screening, names), progress)
 
 
-def _record(
-    ledger: Ledger,
-    storage: Storage,
-    store: Store,
-    screening: Screening,
-    run_id: str,
-    shard: Shard,
-    part: Sequence[_StaleVersion],
-    judgements: Mapping[str, Judgement],
-    contradictions: Sequence[LateContradiction],
-) -> set[str]:
-    batch = f"{shard['batch']}/versions.parquet"
-    ids = [stale.version_id for stale in part]
-    stored = read_checked_versions(ledger, storage, batch, ids)
-    hashes = hash_files(storage, filter(None, (shard["vectors"], shard["judgements"])))
-    with ledger.write() as connection:
-        log_files(connection, run_id, hashes)
-        states = publishing.rejudge(
-            connection,
-            run_id,
-            batch,
-            [(version, judgements[version.version_id]) for version in stored],
-            {stale.version_id: stale.judged_at for stale in part},
-            collection=store.collection_name,
-            vectors=shard["vectors"],
-            model=shard["model"],
+@dataclass(frozen=True)
+class _Rescreening:
+    """New judgement of stored versions, with the difference it makes."""
+
+    ledger: Ledger
+    storage: Storage
+    store: Store
+    blobs: BlobStore
+    models: Models
+    screening: Screening
+    settings: Settings
+    run_id: str
+    dry_run: bool
+    difference: _Difference = field(default_factory=_Difference)
+
+    def run(self, waiting: Sequence[_StaleVersion], progress: Progress) -> RescreenResult:
+        """Judge these versions, publish and seal."""
+        if not self.dry_run:
+            sources = sorted({version.source for version in waiting})
+            begin_run(self.ledger, self.run_id, RunKind.RESCREEN, self.screening.digest, sources)
+        replay = ReplayedHistory(self.ledger, [version.version_id for version in waiting if not version.decided])
+        for by_batch in _by_arrival(waiting):
+            judged: dict[str, Verdict] = {}
+            arrival = f"{self.run_id}/{next(iter(by_batch.values()))[0].fetched_by}"
+            shards = [self._prepare(batch, part) for batch, part in by_batch.items()]
+            surveyed = steps.survey(
+                self.ledger, self.storage, self.store, self.models, self.screening, arrival, shards, replay
+            )
+            for shard, part in zip(surveyed, by_batch.values(), strict=True):
+                progress("judging again", self.difference.examined, len(waiting))
+                judged |= self._judge(arrival, shard, part)
+            replay.settle([version.version_id for part in by_batch.values() for version in part], judged)
+        result = self.difference.as_result(self.run_id, self.screening.digest, dry_run=self.dry_run)
+        if not self.dry_run:
+            progress("sealing", len(waiting), len(waiting))
+            result["published"], result["retired"] = outbox.drain(self.ledger, self.storage, self.store, self.run_id)
+            sealing = seal_run(self.ledger, self.storage, self.store, self.settings, self.run_id, _counts(result))
+            result["manifest_sha256"] = sealing.manifest.sha256
+        return result
+
+    def _prepare(self, batch: str, part: Sequence[_StaleVersion]) -> Shard:
+        """Return a batch as a shard: made again if it is lost, compared with the ledger, with its vectors."""
+        folder = batch.rpartition("/")[0]
+        if not self.dry_run:
+            names = [batch, f"{folder}/{SIGNALS}"]
+            rebuild_lost_batches(self.ledger, self.storage, self.blobs, self.models, self.settings, self.run_id, names)
+        read_checked_versions(self.ledger, self.storage, batch, [version.version_id for version in part])
+        shard = Shard(source=part[0].source, batch=folder)
+        return steps.embed(self.ledger, self.storage, self.models, self.run_id, shard, dry_run=self.dry_run)
+
+    def _judge(self, arrival: str, surveyed: Shard, part: Sequence[_StaleVersion]) -> dict[str, Verdict]:
+        """Screen, compare and, unless it is a dry run, record. Return the new verdicts by version id."""
+        by_id = {version.version_id: version for version in part}
+        shard = steps.screen(
+            self.ledger, self.storage, self.screening, arrival, surveyed, only=set(by_id), dry_run=self.dry_run
         )
-        reopen(connection, run_id, screening.policy, (), [each for each in contradictions if each.version_id in states])
-    return set(states)
+        judgements = {
+            judgement.version_id: judgement
+            for judgement in judgements_from_table(self.storage.read_table(shard["judgements"]))
+            if judgement.version_id in by_id
+        }
+        recorded_findings = _recorded_findings(self.ledger, by_id)  # before they are replaced
+        recorded = set(by_id) if self.dry_run else self._record(arrival, shard, part, judgements)
+        self.difference.passed_over += len(by_id) - len(recorded)
+        for stored in part:
+            if stored.version_id in recorded:
+                self.difference.add(stored, judgements[stored.version_id], recorded_findings.get(stored.version_id, ()))
+        return {version_id: judgements[version_id].verdict for version_id in recorded}
+
+    def _record(
+        self, arrival: str, shard: Shard, part: Sequence[_StaleVersion], judgements: Mapping[str, Judgement]
+    ) -> set[str]:
+        """Record judgements, and reopen what accepted trusted versions contradict. Return the recorded versions' ids."""
+        batch = f"{shard['batch']}/{VERSIONS}"
+        stored = read_checked_versions(self.ledger, self.storage, batch, [stale.version_id for stale in part])
+        contradictions = steps.contradicted_since(self.storage, arrival, shard, judgements.values())
+        hashes = hash_files(self.storage, filter(None, (shard["vectors"], shard["judgements"])))
+        with self.ledger.write() as connection:
+            log_files(connection, self.run_id, hashes)
+            states = publishing.rejudge(
+                connection,
+                self.run_id,
+                batch,
+                [(version, judgements[version.version_id]) for version in stored],
+                {stale.version_id: stale.judged_at for stale in part},
+                collection=self.store.collection_name,
+                vectors=shard["vectors"],
+                model=shard["model"],
+            )
+            late = [contradiction for contradiction in contradictions if contradiction.version_id in states]
+            reopen(connection, self.run_id, self.screening.policy, (), late)
+        return set(states)
 
 
 def _stale_versions(ledger: Ledger, screening: Screening, sources: Sequence[str]) -> list[_StaleVersion]:
@@ -312,14 +311,17 @@ def _stale_versions(ledger: Ledger, screening: Screening, sources: Sequence[str]
         sa.select(decisions.c.version_id, decisions.c.verdict).where(decision_stands()).order_by(decisions.c.decided_at)
     )
     with ledger.read() as connection:
-        decided = {row.version_id: row.verdict for row in connection.execute(last)}
-        return [
-            _StaleVersion(
-                **{**row._mapping, "fetched_at": datetime.fromisoformat(row.fetched_at)},
-                decided=decided.get(row.version_id, ""),
-            )
-            for row in connection.execute(statement)
-        ]
+        rows = connection.execute(statement).all()
+        version_ids = [row.version_id for row in rows]
+        standing = select_in_batches(connection, last, decisions.c.version_id, version_ids)
+        decided = {row.version_id: row.verdict for row in standing}  # the last one counts
+    return [
+        _StaleVersion(
+            **{**row._mapping, "fetched_at": datetime.fromisoformat(row.fetched_at)},
+            decided=decided.get(row.version_id, ""),
+        )
+        for row in rows
+    ]
 
 
 def _digest_per_source(screening: Screening) -> sa.ColumnElement[str]:
@@ -341,14 +343,13 @@ def _by_arrival(stored: Iterable[_StaleVersion]) -> Iterator[dict[str, list[_Sta
         yield by_batch
 
 
-def _recorded_findings(ledger: Ledger, ids: Sequence[str]) -> dict[str, list[tuple[str, str]]]:
+def _recorded_findings(ledger: Ledger, version_ids: Iterable[str]) -> dict[str, list[tuple[str, str]]]:
     """Return (check, code) of the recorded findings, by version id."""
     by_version: dict[str, list[tuple[str, str]]] = {}
-    columns = sa.select(findings.c.version_id, findings.c.check_name, findings.c.code)
+    statement = sa.select(*findings.c["version_id", "check_name", "code"])
     with ledger.read() as connection:
-        for part in in_batches(ids, 500):
-            for row in connection.execute(columns.where(findings.c.version_id.in_(part))):
-                by_version.setdefault(row.version_id, []).append((row.check_name, row.code))
+        for row in select_in_batches(connection, statement, findings.c.version_id, version_ids):
+            by_version.setdefault(row.version_id, []).append((row.check_name, row.code))
     return by_version
 
 

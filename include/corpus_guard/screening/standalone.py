@@ -33,6 +33,7 @@ from corpus_guard.domain import (
     Stamp,
     TrustLevel,
     Version,
+    no_progress,
 )
 from corpus_guard.errors import Inconsistent, Misuse
 from corpus_guard.intake.chunking import Chunker
@@ -171,7 +172,7 @@ def screen_input(
     policy: Policy | None = None,
     cache: ResultCache | None = None,
     models: Models | None = None,
-    progress: Progress = lambda what, done, total: None,
+    progress: Progress = no_progress,
     skipped: Counter[str] | None = None,
 ) -> Iterator[ScreenedDocument]:
     """Screen folders and files; in JSONL, CSV and Parquet every row is a document.
@@ -241,7 +242,7 @@ def _screen_sources(
     one_by_one: bool = False,
     policy: Policy | None = None,
     cache: ResultCache | None = None,
-    progress: Progress = lambda what, done, total: None,
+    progress: Progress = no_progress,
     skipped: Counter[str] | None = None,
 ) -> Iterator[ScreenedDocument]:
     if references and (one_by_one or trust is TrustLevel.TRUSTED):
