@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from tests.bench.screening import CLEAN, DATA, POISON
 
-from corpus_guard.screening.standalone import ScreenedDocument, screen_input
+from corpus_guard.screening.standalone import ScreenedDocument, ScreenOptions, screen_input
 from corpus_guard.settings import PROJECT, load_settings
 
 ROWS: Final = 5_000
@@ -53,7 +53,7 @@ def record(file: Path, rows: int) -> None:
                     stream.write(json.dumps({"id": number, "text": text}) + "\n")
         with file.open("w", encoding="utf-8") as stream:
             for corpus, path in corpora.items():
-                for document in screen_input(settings, path, one_by_one=path.is_file()):
+                for document in screen_input(settings, path, ScreenOptions(one_by_one=path.is_file())):
                     stream.write(json.dumps(_line(corpus, document)) + "\n")
 
 

@@ -12,7 +12,7 @@ import yaml
 from sample_versions import Screen
 
 from corpus_guard.models import Models
-from corpus_guard.screening.standalone import ScreenedDocument, screen_input
+from corpus_guard.screening.standalone import ScreenedDocument, ScreenOptions, screen_input
 from corpus_guard.settings import Settings
 
 
@@ -27,6 +27,10 @@ def screen(models: Models, models_home: Path, tmp_path: Path, monkeypatch: pytes
         values["checks"] |= {name: {"enabled": False} for name in off}
         policy = tmp_path / "policy.yaml"
         policy.write_text(yaml.safe_dump(values))
-        return list(screen_input(Settings(home=models_home, policy_file=policy), tmp_path / "in.jsonl", **options))
+        return list(
+            screen_input(
+                Settings(home=models_home, policy_file=policy), tmp_path / "in.jsonl", ScreenOptions(**options)
+            )
+        )
 
     return call

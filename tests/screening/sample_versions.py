@@ -17,7 +17,7 @@ from corpus_guard.screening.standalone import ScreenedDocument
 from corpus_guard.settings import Settings
 
 Screen = Callable[..., list[ScreenedDocument]]
-"""Texts, switched-off checks and options of `screen_input` in; a row for each text out."""
+"""Texts, switched-off checks and fields of `ScreenOptions` in; a row for each text out."""
 
 SHIPPED = load_policy(Settings().policy_file)
 FETCHED = datetime(2026, 3, 1, 12, tzinfo=UTC)

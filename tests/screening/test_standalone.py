@@ -17,7 +17,7 @@ import pytest
 from corpus_guard.domain import TrustLevel, Verdict
 from corpus_guard.errors import Misuse, SourceUnavailable
 from corpus_guard.exports.screened import format_text
-from corpus_guard.screening.standalone import ScreenedDocument, screen, screen_input
+from corpus_guard.screening.standalone import ScreenedDocument, ScreenOptions, screen, screen_input
 from corpus_guard.settings import Settings
 from deploying import BAD, GOOD
 
@@ -45,7 +45,7 @@ def _nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, set
 
 
 def screened(settings: Settings, path: Path, **options: Any) -> list[dict[str, Any]]:
-    return [row.as_dict() for row in screen_input(settings, path, **options)]
+    return [row.as_dict() for row in screen_input(settings, path, ScreenOptions(**options))]
 
 
 def codes(row: dict[str, Any]) -> set[str]:
@@ -297,7 +297,7 @@ def test_progress_counts_documents(settings: Settings, tmp_path: Path) -> None:
     told: list[tuple[str, int, int | None]] = []
     path = jsonl(tmp_path / "in.jsonl", *({"id": str(number), "text": GOOD} for number in range(3)))
 
-    screened(settings, path, progress=lambda *what: told.append(what))
+    list(screen_input(settings, path, progress=lambda *what: told.append(what)))
 
     assert told == [("reading", 0, None), ("screening", 0, 3), ("screening", 3, 3)]
 

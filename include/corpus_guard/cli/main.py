@@ -265,7 +265,7 @@ def screen(
     """
     from corpus_guard.exports.screened import format_sarif, format_text
     from corpus_guard.intake.sources.source import count_skipped
-    from corpus_guard.screening.standalone import screen_input
+    from corpus_guard.screening.standalone import ScreenOptions, screen_input
     from corpus_guard.settings import load_settings
 
     if output is not None and output.resolve() in {path.resolve() for path in paths}:
@@ -280,12 +280,14 @@ def screen(
         rows = screen_input(
             load_settings(),
             paths[0] if len(paths) == 1 else paths,
-            text_field=text_field,
-            id_field=id_field,
-            trust=trust,
-            against=against,
-            one_by_one=one_by_one,
-            bank=read_questions(bank),
+            ScreenOptions(
+                text_field=text_field,
+                id_field=id_field,
+                trust=trust,
+                against=against,
+                one_by_one=one_by_one,
+                bank=read_questions(bank),
+            ),
             progress=progress,
             skipped=skipped,
         )

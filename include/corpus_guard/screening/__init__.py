@@ -9,4 +9,5 @@ survey/         knowledge across documents
 calibration.py  forecast of a policy, and thresholds for it
 canaries.py     documents with a known verdict, screened beside the real ones
 standalone.py   screening without ledger and store
+inputs.py       files and folders that it reads
 """

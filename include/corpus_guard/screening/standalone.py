@@ -6,45 +6,34 @@ measures, the second screens against the survey of the whole input.
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from corpus_guard import domain
 from corpus_guard.batches import Storage
 from corpus_guard.batches.tables import in_batches, versions_from_table, versions_to_table
 from corpus_guard.corpus.filterrag.filters import classifier_in_use
 from corpus_guard.corpus.query_bank import QueryBank
 from corpus_guard.domain import (
     Counterstatement,
-    Finding,
     Judgement,
     Progress,
-    Severity,
     Span,
     Stamp,
     TrustLevel,
     Version,
     no_progress,
 )
-from corpus_guard.errors import Inconsistent, Misuse
+from corpus_guard.errors import Misuse
 from corpus_guard.intake.chunking import Chunker
-from corpus_guard.intake.parsing import ParsedDocument, ParsingSandbox
-from corpus_guard.intake.sources.config import RowFields
-from corpus_guard.intake.sources.folder import FolderConfig
-from corpus_guard.intake.sources.row_files import reader_for
-from corpus_guard.intake.sources.rows import ROW_SUFFIXES, RowsConfig
-from corpus_guard.intake.sources.source import Fetched, FetchFailed, Outcome, Source, SourceItem, skipped_by, utf8_path
-from corpus_guard.intake.sources.sources_file import open_source
-from corpus_guard.intake.stamps import make_version
+from corpus_guard.intake.parsing import ParsingSandbox
+from corpus_guard.intake.sources.source import skipped_by
 from corpus_guard.models import Models
 from corpus_guard.screening.checks.conflict import Conflict
 from corpus_guard.screening.checks.coordination import Coordination
@@ -53,6 +42,7 @@ from corpus_guard.screening.checks.hubness import Hubness
 from corpus_guard.screening.checks.targeting import Targeting
 from corpus_guard.screening.decoded import locate_hidden
 from corpus_guard.screening.extensions import load_extensions
+from corpus_guard.screening.inputs import DocumentName, RowColumns, fetch_versions, open_inputs, open_references
 from corpus_guard.screening.policy import Policy, load_policy
 from corpus_guard.screening.registry import CHECKS, build_screening
 from corpus_guard.screening.runner import ResultCache, Screening
@@ -70,7 +60,18 @@ from corpus_guard.settings import Settings, load_settings
 
 DOCUMENTS_PER_BATCH: Final = 512  # documents held at a time
 QUOTED_CHARS: Final = 300  # of the place of a finding
-NAMES_SHOWN: Final = 20  # of the fields of rows, in a message
+
+
+@dataclass(frozen=True, slots=True)
+class ScreenOptions:
+    """Options of a screening: reading of the input, trust in it, and what it is compared with."""
+
+    text_field: str = "text"  # rows: the column with the text
+    id_field: str = "id"  # rows: the column with the id
+    trust: TrustLevel = TrustLevel.OPEN  # of the input's source
+    against: Sequence[Path] = ()  # trusted files and folders: compared with what they state; they are not judged
+    one_by_one: bool = False  # without the checks that look across documents
+    bank: Sequence[str] = ()  # questions that people ask, as the query bank of a deployment holds them
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,28 +148,15 @@ def screen(
         Misuse: a path does not exist, or a file of rows has no column ``text``.
         SourceUnavailable: a folder cannot be listed.
     """
-    settings = settings or load_settings()
-    # Each path is a source of its own, so that equal names in two folders stay two documents.
-    sources = [
-        _open_input(Path(path), trust, settings, name=f"input-{number}" if number else "input")
-        for number, path in enumerate(paths)
-    ]
-    references = _open_references([Path(path) for path in against], settings)
-    return list(
-        _screen_sources(sources, paths, trust, settings, Models(settings), references=references, questions=questions)
-    )
+    options = ScreenOptions(trust=trust, against=[Path(path) for path in against], bank=questions)
+    return list(_screen([Path(path) for path in paths], settings or load_settings(), options))
 
 
 def screen_input(
     settings: Settings,
     path: Path | Sequence[Path],
+    options: ScreenOptions | None = None,
     *,
-    text_field: str = "text",
-    id_field: str = "id",
-    trust: TrustLevel = TrustLevel.OPEN,
-    against: Sequence[Path] = (),
-    one_by_one: bool = False,
-    bank: Sequence[str] = (),
     policy: Policy | None = None,
     cache: ResultCache | None = None,
     models: Models | None = None,
@@ -180,12 +168,7 @@ def screen_input(
     Args:
         settings: policy, models and limits.
         path: the folder or file, or several; then each result has its file as its id.
-        text_field: rows: the column with the text.
-        id_field: rows: the column with the id.
-        trust: trust level of the input's source.
-        against: folders and files that are trusted: what they state is compared with, they are not judged.
-        one_by_one: leave out the checks that look across documents.
-        bank: questions that people ask, as the query bank of a deployment holds them.
+        options: by default those of an open source whose documents are compared with each other.
         policy: by default that of `settings`.
         cache: keeps the results of slow checks.
         models: models that are loaded already; by default those of `settings`.
@@ -197,94 +180,81 @@ def screen_input(
         read.
 
     Raises:
-        Misuse: `path` or one of `against` does not exist, or has no column `text_field`.
+        Misuse: `path` or a path to compare with does not exist, or has no column for the text; or options that
+            exclude each other.
         SourceUnavailable: `path` cannot be listed.
     """
-    paths = [path] if isinstance(path, Path) else path
-    sources = [
-        _open_input(
-            each,
-            trust,
-            settings,
-            name=f"input-{number}" if number else "input",
-            text_field=text_field,
-            id_field=id_field,
-        )
-        for number, each in enumerate(paths)
-    ]
-    yield from _screen_sources(
-        sources,
-        paths,
-        trust,
+    yield from _screen(
+        [path] if isinstance(path, Path) else path,
         settings,
-        models or Models(settings),
-        references=_open_references(against, settings, text_field, id_field),
-        questions=bank,
+        options or ScreenOptions(),
         by_file=not isinstance(path, Path),
-        one_by_one=one_by_one,
         policy=policy,
         cache=cache,
+        models=models,
         progress=progress,
         skipped=skipped,
     )
 
 
-def _screen_sources(
-    sources: Sequence[Source],
-    paths: Sequence[str | Path],
-    trust: TrustLevel,
+def _screen(
+    paths: Sequence[Path],
     settings: Settings,
-    models: Models,
+    options: ScreenOptions,
     *,
-    references: Sequence[Source],
-    questions: Sequence[str],
     by_file: bool = False,
-    one_by_one: bool = False,
     policy: Policy | None = None,
     cache: ResultCache | None = None,
+    models: Models | None = None,
     progress: Progress = no_progress,
     skipped: Counter[str] | None = None,
 ) -> Iterator[ScreenedDocument]:
-    if references and (one_by_one or trust is TrustLevel.TRUSTED):
-        reason = "one by one no document is compared" if one_by_one else "a trusted input is believed as they are"
+    columns = RowColumns(options.text_field, options.id_field)
+    inputs = open_inputs(paths, options.trust, settings, columns)
+    references = open_references(options.against, settings, columns)
+    if references and (options.one_by_one or options.trust is TrustLevel.TRUSTED):
+        reason = (
+            "one by one no document is compared" if options.one_by_one else "a trusted input is believed as they are"
+        )
         raise Misuse(f"{reason}: leave out the trusted documents to compare with, or that option")
+    models = models or Models(settings)
     policy = policy or load_policy(settings.policy_file)
     screening = build_screening(
         policy, models, cache, classifier=classifier_in_use(settings), extensions=load_extensions(settings, CHECKS)
     )
     chunker = Chunker(models.tokenizer_file, settings.chunk_tokens)
     with tempfile.TemporaryDirectory(prefix="corpus-guard-") as folder:
-        compare_chunks = not one_by_one and trust is TrustLevel.OPEN
         first_pass = _FirstPass(
             Storage(folder),
             screening,
             models,
-            compare_chunks=compare_chunks,
+            compare_chunks=not options.one_by_one and options.trust is TrustLevel.OPEN,
             compare_statements=bool(references),
-            questions=questions,
+            questions=options.bank,
         )
         done = 0
         with ParsingSandbox(settings) as sandbox:
             for reference in references:
                 for items in in_batches(reference.list(), DOCUMENTS_PER_BATCH):
                     progress("reading", done, None)
-                    first_pass.refer_to(list(_fetch_versions(reference, items, sandbox, chunker)))
+                    first_pass.refer_to(list(fetch_versions(reference, items, sandbox, chunker)))
                     done += len(items)
             if references and not first_pass.has_references:
                 raise Misuse(
                     "the trusted documents to compare with hold no text that can be read; name other files or folders"
                 )
             done = 0
-            for source, path in zip(sources, paths, strict=True):
-                for items in in_batches(source.list(), DOCUMENTS_PER_BATCH):
+            for each in inputs:
+                for items in in_batches(each.source.list(), DOCUMENTS_PER_BATCH):
                     progress("reading", done, None)
-                    versions = list(_fetch_versions(source, items, sandbox, chunker))
-                    names = [_name(item, Path(path), by_file=by_file) for item in items]
-                    first_pass.add(versions, names, measure=not one_by_one)
+                    versions = list(fetch_versions(each.source, items, sandbox, chunker))
+                    names = [each.name_of(item, by_file=by_file) for item in items]
+                    first_pass.add(versions, names, measure=not options.one_by_one)
                     done += len(items)
                 if skipped is not None:
-                    skipped.update(skipped_by(source))
-        survey = None if one_by_one and not questions else first_pass.survey(alone=one_by_one)
+                    skipped.update(skipped_by(each.source))
+        needs_survey = bool(options.bank) or not options.one_by_one
+        survey = first_pass.survey(alone=options.one_by_one) if needs_survey else None
         total, done = done, 0
         for names, versions in first_pass.batches():
             progress("screening", done, total)
@@ -298,15 +268,8 @@ def _screen_sources(
         progress("screening", total, total)
 
 
-class _Name(NamedTuple):
-    """Name of a document in the output."""
-
-    id: str
-    file: str
-
-
 def _screened_document(
-    name: _Name,
+    name: DocumentName,
     version: Version,
     judgement: Judgement,
     screening: Screening,
@@ -351,7 +314,7 @@ class _FirstPass:
         asks = any(screening.check(name) is not None for name in (Targeting.name, FilterFeatures.name, Hubness.name))
         self._questions = list(questions) if asks else []
         self._batches: list[str] = []  # Parquet files
-        self._names: list[list[_Name]] = []  # of the documents in each batch
+        self._names: list[list[DocumentName]] = []  # of the documents in each batch
         self._measured: list[Signals] = []
         self._passages: list[Passage] = []
         self._places: list[tuple[int, int]] = []  # of each passage: batch, position of its version there
@@ -384,7 +347,7 @@ class _FirstPass:
             return None
         return ContradictedText(version.stamp.uri, _quote(version.text, counterstatement.span))
 
-    def add(self, versions: Sequence[Version], names: list[_Name], *, measure: bool) -> None:
+    def add(self, versions: Sequence[Version], names: list[DocumentName], *, measure: bool) -> None:
         """Write a batch, measure its versions, and embed their chunks where a check needs the vectors."""
         batch = len(self._batches)
         self._batches.append(f"{batch}.parquet")
@@ -404,7 +367,7 @@ class _FirstPass:
         if texts:
             self._vectors.append(self._models.embedder.embed(texts))
 
-    def batches(self) -> Iterator[tuple[list[_Name], list[Version]]]:
+    def batches(self) -> Iterator[tuple[list[DocumentName], list[Version]]]:
         """Yield the names and versions of each batch."""
         for names, batch in zip(self._names, self._batches, strict=True):
             yield names, versions_from_table(self._storage.read_table(batch))
@@ -462,143 +425,3 @@ class _FirstPass:
                 if self._places[position][0] == batch
             }
         return [texts[position] for position in positions]
-
-
-def _open_references(
-    paths: Sequence[Path], settings: Settings, text_field: str = "text", id_field: str = "id"
-) -> list[Source]:
-    return [
-        _open_input(
-            path, TrustLevel.TRUSTED, settings, name=f"reference-{number}", text_field=text_field, id_field=id_field
-        )
-        for number, path in enumerate(paths)
-    ]
-
-
-def _open_input(
-    path: Path,
-    trust: TrustLevel,
-    settings: Settings,
-    *,
-    name: str = "input",
-    text_field: str = "text",
-    id_field: str = "id",
-) -> Source:
-    if not path.exists():
-        raise Misuse(f"{path}: no such file or folder")
-    path = path.absolute()
-    owner = "(input)"
-    if path.suffix in ROW_SUFFIXES and path.is_file():
-        columns = _columns(path)
-        names = columns if columns is not None else _names_instead(path, text_field, settings.max_document_bytes)
-        if names is not None and text_field not in names:
-            raise Misuse(
-                f"{path}: no column {text_field!r}; it has {', '.join(names)}. Name the right one with --text-field"
-            )
-        has_id = columns is None or id_field in columns
-        fields = RowFields(text=text_field, id=id_field if has_id else None)
-        rows = RowsConfig(kind="rows", url=str(path), fields=fields, name=name, owner=owner, trust=trust)
-        return open_source(rows, max_bytes=settings.max_document_bytes)
-    folder = path.resolve().parent if path.is_file() else path
-    config = FolderConfig(kind="folder", url=str(folder), name=name, owner=owner, trust=trust)
-    return (
-        _SingleFile(path, config, settings)
-        if path.is_file()
-        else open_source(config, max_bytes=settings.max_document_bytes)
-    )
-
-
-def _columns(path: Path) -> list[str] | None:
-    """Return the columns of a file that declares them; None for JSONL, where every row may differ."""
-    if path.suffix == ".parquet":
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        try:
-            return list(pq.read_schema(path).names)
-        except pa.ArrowInvalid:
-            return None  # the source reports the error
-    if path.suffix in {".csv", ".tsv"}:
-        import csv
-
-        with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
-            header = file.readline(1_000_000)
-        return next(csv.reader([header], delimiter="\t" if path.suffix == ".tsv" else ","), [])
-    return None
-
-
-def _names_instead(path: Path, text_field: str, max_bytes: int) -> list[str] | None:
-    """Return names in the first rows of a JSONL file of which no row has `text_field`; None if one has it, or none has names."""
-    names: dict[str, None] = {}
-    if path.suffix != ".parquet":
-        with path.open("rb") as file:
-            for row in reader_for(path.name).scan(file, (), max_bytes):
-                if row.values is not None and text_field in row.values:
-                    return None
-                if len(names) < NAMES_SHOWN:
-                    names |= dict.fromkeys(row.values or ())
-    return list(names)[:NAMES_SHOWN] or None
-
-
-class _SingleFile:
-    """Source of one file, wherever it links to and whatever its name begins with; its folder is not listed."""
-
-    def __init__(self, path: Path, folder: FolderConfig, settings: Settings) -> None:
-        self.name, self.owner, self.trust = folder.name, folder.owner, folder.trust
-        self._path = path
-        self._folder = open_source(folder, max_bytes=settings.max_document_bytes)
-
-    def list(self) -> Iterator[SourceItem]:
-        """Yield the file."""
-        yield SourceItem(
-            utf8_path(self._path.name), self._path.stat().st_size, None, json.dumps(self._path.resolve().name)
-        )
-
-    def fetch(self, items: Sequence[SourceItem]) -> Iterator[Outcome]:
-        """Yield its bytes."""
-        return self._folder.fetch(items)
-
-
-def _name(item: SourceItem, path: Path, *, by_file: bool) -> _Name:
-    locator = json.loads(item.locator)
-    row = str(locator["id"]) if isinstance(locator, dict) and "id" in locator else None
-    file = path.as_posix() if path.is_file() else (path / item.uri).as_posix()
-    if by_file:
-        return _Name(file if row is None else f"{file}#{row}", file)
-    return _Name(item.uri if row is None else row, file)
-
-
-def _fetch_versions(
-    source: Source, items: Sequence[SourceItem], sandbox: ParsingSandbox, chunker: Chunker
-) -> Iterator[Version]:
-    now = datetime.now(UTC)
-    for outcome in source.fetch(items):
-        if isinstance(outcome, Fetched):
-            content, declared, problems = outcome.content, outcome.declared, outcome.problems
-            parsed = sandbox.parse(content, outcome.media_type, outcome.item.uri)
-        elif isinstance(outcome, FetchFailed):
-            content, declared, problems = b"", {}, ()
-            parsed = _unfetched(outcome)
-        else:
-            raise Inconsistent(
-                f'{outcome.item.uri}: the source answered "unchanged", expected the bytes: there is no earlier version'
-            )
-        yield make_version(
-            source=source,
-            item=outcome.item,
-            content_sha256=domain.sha256_bytes(content),
-            size=len(content),
-            parsed=parsed,
-            problems=problems,
-            declared=declared,
-            run_id="screen",
-            fetched_at=now,
-            parent_version=None,
-            chunker=chunker,
-        )
-
-
-def _unfetched(failure: FetchFailed) -> ParsedDocument:
-    # No later run tries again, so a document that could not be fetched must not pass as checked.
-    code = failure.code if failure.code.startswith("parsing.") else "parsing.unchecked"
-    return ParsedDocument("", problems=(Finding("parsing", code, Severity.CRITICAL, 1.0, failure.message),))

@@ -19,7 +19,7 @@ from corpus_guard.domain import Verdict
 from corpus_guard.intake.parsing import ParsedDocument, ParsingSandbox
 from corpus_guard.ledger.tables import documents, findings, versions
 from corpus_guard.models import Models
-from corpus_guard.screening.standalone import ScreenedDocument, screen_input
+from corpus_guard.screening.standalone import ScreenedDocument, ScreenOptions, screen_input
 from corpus_guard.settings import Settings
 from deploying import Workspace
 from hostile_files import Case
@@ -102,7 +102,7 @@ def screened(
         parse_seconds=SECONDS,
         parse_memory_bytes=MEMORY,
     )
-    return {row.id: row for row in screen_input(settings, folder, one_by_one=True, models=models)}
+    return {row.id: row for row in screen_input(settings, folder, ScreenOptions(one_by_one=True), models=models)}
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ import yaml
 
 from corpus_guard.domain import Verdict
 from corpus_guard.models import Models
-from corpus_guard.screening.standalone import ScreenedDocument, screen_input
+from corpus_guard.screening.standalone import ScreenedDocument, ScreenOptions, screen_input
 from corpus_guard.settings import Settings
 from intake.parsing import making, planted
 
@@ -48,7 +48,7 @@ def screened(
     policy = tmp_path_factory.mktemp("policy") / "policy.yaml"
     policy.write_text(yaml.safe_dump(values))
     settings = Settings(home=models_home, policy_file=policy)
-    return {row.id: row for row in screen_input(settings, folder, one_by_one=True, models=models)}
+    return {row.id: row for row in screen_input(settings, folder, ScreenOptions(one_by_one=True), models=models)}
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -14,7 +14,7 @@ from corpus_guard.domain import Finding, Progress, Severity, TrustLevel, Verdict
 from corpus_guard.errors import Inconsistent, SettingsError
 from corpus_guard.screening.checks.filter_features import FilterFeatures
 from corpus_guard.screening.policy import Policy, load_policy
-from corpus_guard.screening.standalone import ScreenedDocument, screen_input
+from corpus_guard.screening.standalone import ScreenedDocument, ScreenOptions, screen_input
 from corpus_guard.settings import Settings
 from corpus_guard.tracking.measures import ScreeningOutcome
 
@@ -106,9 +106,7 @@ class GuardScreener:
             rows = screen_input(
                 self._settings,
                 path,
-                trust=self._trust,
-                one_by_one=one_by_one,
-                bank=bank,
+                ScreenOptions(trust=self._trust, one_by_one=one_by_one, bank=bank),
                 policy=self._policy,
                 cache=self._cache,
                 models=self._models,
