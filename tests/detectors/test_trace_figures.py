@@ -26,7 +26,11 @@ def a_target(number: int = 0, **changes: object) -> TargetQuestion:
 
 
 def a_game(
-    *labels: tuple[bool, Label], outcome: TraceOutcome = TraceOutcome.TRACED, iterations: int = 1
+    *labels: tuple[bool, Label],
+    outcome: TraceOutcome = TraceOutcome.TRACED,
+    iterations: int = 1,
+    number: int = 0,
+    answer: str = "red",
 ) -> TracedQuestion:
     """One judged text a (poisoned in truth, label); all are retrieved first, the accused no longer."""
     suspects = [RetrievedText(f"t{n}", f"text {n}", 0.5, np.zeros(2, np.float32)) for n in range(len(labels))]
@@ -37,13 +41,14 @@ def a_game(
     standing = tuple(one.suspect for one in judged if one.opinion.label is not P)
     followed = LoopResult(judged, tuple(suspects), standing, iterations, StopReason.STANDS)
     truth = frozenset(one.chunk_id for one, (poisoned, _) in zip(suspects, labels, strict=True) if poisoned)
-    return TracedQuestion(a_target(), truth, followed, TraceConclusion(outcome, judged, None), standing, 0.5)
+    target = a_target(id=f"q{number}", question=f"What colour is lamp {number}?", incorrect_answer=answer)
+    return TracedQuestion(target, truth, followed, TraceConclusion(outcome, judged, None), standing, 0.5)
 
 
 GAMES = (
     a_game((True, P), (True, P), (True, B), (False, B), (False, P), iterations=3),
-    a_game((True, U), (False, U), (False, B), outcome=TraceOutcome.UNDECIDED),
-    a_game((True, P), (False, B), (False, B), iterations=2),
+    a_game((True, U), (False, U), (False, B), outcome=TraceOutcome.UNDECIDED, number=1),
+    a_game((True, P), (False, B), (False, B), iterations=2, number=2),
 )
 
 
@@ -55,7 +60,24 @@ def test_rates_are_shares_of_what_is_so_in_truth() -> None:
     assert found["dacc"] == pytest.approx(7 / 11)
     assert found["fpr"] == pytest.approx(1 / 6)  # the undecided one is no accusation
     assert found["fnr"] == pytest.approx(2 / 5)  # the undecided one is missed
-    assert found["intervals"]["fnr"] == pytest.approx(wilson_interval(2, 5), abs=1e-5)
+    assert found["intervals"]["fnr"] == [0.0, 1.0]  # one of three questions: all missed; of another: 1 of 3
+    assert found["intervals_drawn_by"] == {"unit": "question", "draws": 4_000}
+
+
+def test_the_intervals_are_drawn_by_question_and_reports_of_one_question_are_one() -> None:
+    questions = [a_game(*[(True, P)] * 5, number=number) for number in range(14)]
+    missed = a_game(*[(True, B)] * 5, number=14)
+    again = a_game(*[(True, B)] * 5, number=14, answer="crimson")
+
+    figures = count_figures([*questions, missed])
+    both = count_figures([*questions, missed, again])
+
+    assert figures.fnr.questions == ((0, 5),) * 14 + ((5, 5),)
+    assert both.fnr.questions == ((0, 5),) * 14 + ((10, 10),)
+    low, high = figures.fnr.interval
+    assert low == 0.0
+    assert high == pytest.approx(3 / 15)  # in a draw, the missed question comes up to three times
+    assert high > wilson_interval(5, 75)[1] + 0.04  # which takes the texts for independent cases
 
 
 def test_questions_are_counted_beside_texts() -> None:
@@ -99,7 +121,7 @@ def test_rows_hold_the_judged_texts_in_order() -> None:
     lines = list(GAMES[1].rows())
 
     assert [line["label"] for line in lines] == ["undecided", "undecided", "benign"]
-    assert lines[0] == {"query_id": "q0", "text": "text 0", "label": "undecided", "score": 0.123457, "iteration": 1}
+    assert lines[0] == {"query_id": "q1", "text": "text 0", "label": "undecided", "score": 0.123457, "iteration": 1}
 
 
 def test_the_labels_that_hold_in_the_end_count_and_not_those_of_the_first_look() -> None:

@@ -158,7 +158,7 @@ def _show(result: TracebackResult) -> None:
         f" + {planting.adaptive.value}" if planting.adaptive is not AdaptiveAttack.NONE else ""
     )
     print_table(
-        "Traceback, in per cent with 95 % intervals",
+        "Traceback, in per cent with 95 % intervals drawn by question",
         ("attack", "judge", "DACC", "FPR", "FNR"),
         [(attack, visible(result.judge_name), figures.dacc.percent, figures.fpr.percent, figures.fnr.percent)],
         right=("DACC", "FPR", "FNR"),

@@ -7,27 +7,32 @@ Rules
       ones;
     * *undecided* is wrong: an undecided poisoned text is missed (it counts in FNR); an undecided benign text
       is not falsely accused, but not recognised either (it lowers DACC, not FPR);
-    * a share of no cases is 0. Every rate is a fraction from 0 to 1, with its counts and Wilson's 95 %
-      interval.
+    * a share of no cases is 0. Every rate is a fraction from 0 to 1, with its counts and a 95 % interval that is
+      drawn by question (`corpus_guard.detectors.question_shares`): the texts of one question are no independent
+      cases. Reports of several wrong answers to one question are one question here.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from corpus_guard.detectors.question_shares import DRAWS, QuestionShare, share_by_question
 from corpus_guard.detectors.traced_questions import TracedQuestion, accused_ids
 from corpus_guard.ledger.states import Label, TraceOutcome
 from corpus_guard.traceback.loop import StopReason
-from corpus_guard.tracking.measures import CountedShare
+
+LabelCounts = Counter[tuple[bool, Label]]
+"""Number of judged texts by (poisoned in truth, label)."""
 
 
 @dataclass(frozen=True, slots=True)
 class TraceFigures:
     """Counts and rates of several traced questions."""
 
-    labels: Counter[tuple[bool, Label]]  # (poisoned in truth, label)
+    labels: LabelCounts
+    labels_by_question: tuple[LabelCounts, ...]
     outcomes: Counter[TraceOutcome]
     ended: Counter[StopReason]
     iterations: int
@@ -40,7 +45,7 @@ class TraceFigures:
 
     def count(self, poisoned: bool, *labels: Label) -> int:
         """Return the number of judged texts with this truth and one of these labels (default: any)."""
-        return sum(self.labels[poisoned, label] for label in labels or Label)
+        return _count(self.labels, poisoned, *labels)
 
     @property
     def judged(self) -> int:
@@ -48,19 +53,27 @@ class TraceFigures:
         return self.labels.total()
 
     @property
-    def dacc(self) -> CountedShare:
+    def dacc(self) -> QuestionShare:
         """Return the share of correctly labelled texts."""
-        return CountedShare(self.labels[True, Label.POISONED] + self.labels[False, Label.BENIGN], self.judged)
+        return share_by_question(
+            (labels[True, Label.POISONED] + labels[False, Label.BENIGN], labels.total())
+            for labels in self.labels_by_question
+        )
 
     @property
-    def fpr(self) -> CountedShare:
+    def fpr(self) -> QuestionShare:
         """Return the share of benign texts that are accused."""
-        return CountedShare(self.labels[False, Label.POISONED], self.count(False))
+        return share_by_question(
+            (labels[False, Label.POISONED], _count(labels, False)) for labels in self.labels_by_question
+        )
 
     @property
-    def fnr(self) -> CountedShare:
+    def fnr(self) -> QuestionShare:
         """Return the share of poisoned texts that are not accused."""
-        return CountedShare(self.count(True, Label.BENIGN, Label.UNDECIDED), self.count(True))
+        return share_by_question(
+            (_count(labels, True, Label.BENIGN, Label.UNDECIDED), _count(labels, True))
+            for labels in self.labels_by_question
+        )
 
     def as_dict(self, *, honest: bool) -> dict[str, object]:
         """Return all figures for JSON.
@@ -93,6 +106,7 @@ class TraceFigures:
                 name: [round(end, 5) for end in share.interval]
                 for name, share in (("dacc", self.dacc), ("fpr", self.fpr), ("fnr", self.fnr))
             },
+            "intervals_drawn_by": {"unit": "question", "draws": DRAWS},
             "ended": {end.value: self.ended[end] for end in StopReason},
             "queries_reached": self.reached,
             "queries_still_reached": self.leaking,
@@ -101,13 +115,15 @@ class TraceFigures:
 
 def count_figures(traced: Sequence[TracedQuestion]) -> TraceFigures:
     """Count labels, outcomes and times of traced questions."""
-    labels = Counter(
-        (judged.suspect.chunk_id in question.poisoned, judged.opinion.label)
-        for question in traced
-        for judged in question.conclusion.judged
-    )
+    by_question: dict[str, LabelCounts] = defaultdict(Counter)
+    for question in traced:
+        by_question[question.target.key[0]].update(
+            (judged.suspect.chunk_id in question.poisoned, judged.opinion.label)
+            for judged in question.conclusion.judged
+        )
     return TraceFigures(
-        labels=labels,
+        labels=sum(by_question.values(), LabelCounts()),
+        labels_by_question=tuple(by_question.values()),
         outcomes=Counter(question.conclusion.outcome for question in traced),
         ended=Counter(question.loop.ended for question in traced),
         iterations=sum(question.loop.iterations for question in traced),
@@ -118,3 +134,7 @@ def count_figures(traced: Sequence[TracedQuestion]) -> TraceFigures:
         reached=sum(any(text.chunk_id in question.poisoned for text in question.loop.first) for question in traced),
         leaking=sum(any(text.chunk_id in question.poisoned for text in question.remaining) for question in traced),
     )
+
+
+def _count(counts: LabelCounts, poisoned: bool, *labels: Label) -> int:
+    return sum(counts[poisoned, label] for label in labels or Label)
