@@ -24,6 +24,7 @@ from corpus_guard.detectors.probe_training import (
     ProbeTrainingPlan,
     TrainedProbe,
     draw_support,
+    split_for_calibration,
     train_probe,
     triplet_loss,
 )
@@ -67,18 +68,44 @@ def test_the_best_is_the_one_whose_word_counts_then_the_one_that_tells_more() ->
     found = compare_probes(FEW, kinds=["linear"])
     sure = replace(found.trained["linear"].probe, threshold=0.0)
     counts = {"tpr": 1.0, "fpr": 0.0, "fpr_look_alike": 0.0, "samples": 100.0}
-    a, b, c = (
-        TrainedProbe(replace(sure, figures=figures), ())
-        for figures in ({**counts, "auc": 0.8}, {**counts, "auc": 0.9}, {"auc": 0.99})
+    a, b, c, d = (
+        TrainedProbe(sure, (), figures)
+        for figures in ({**counts, "auc": 0.8}, {**counts, "auc": 0.9}, {"auc": 0.99}, {"auc": 0.5})
     )
 
     assert replace(found, trained={"linear": a, "weighed": b, "cnn": c}).best == "weighed"
     assert replace(found, trained={"linear": c, "weighed": b, "cnn": a}).best == "weighed"
     assert replace(found, trained={"weighed": a, "cnn": c}).best == "weighed"
-    assert (
-        replace(found, trained={"linear": replace(c, probe=replace(c.probe, figures={"auc": 0.5})), "cnn": c}).best
-        == "cnn"
+    assert replace(found, trained={"linear": d, "cnn": c}).best == "cnn"
+
+
+def test_the_questions_that_are_reported_have_no_part_in_the_choice() -> None:
+    found = compare_probes(FEW, kinds=["linear"])
+    probe = replace(found.trained["linear"].probe, threshold=0.0)
+    lucky = replace(
+        probe, figures={"tpr": 1.0, "fpr": 0.0, "fpr_look_alike": 0.0, "samples": 100.0, "questions": 9.0, "auc": 1.0}
     )
+    weak, good = {"auc": 0.6}, {"auc": 0.9}
+
+    assert replace(
+        found, trained={"cnn": TrainedProbe(lucky, (), weak), "linear": TrainedProbe(probe, (), good)}
+    ).best == ("linear")
+
+
+def test_all_kinds_are_compared_on_the_same_questions_that_they_did_not_learn_from() -> None:
+    training, _ = split_recordings(FEW)
+    learned, fifth = split_for_calibration(training, 0)
+    linear = train_probe(training, ProbeTrainingPlan("linear"))
+    network = train_probe(training, ProbeTrainingPlan("cnn", epochs=2, width=8, support=40))
+
+    sizes = {(result.calibration["samples"], result.calibration["questions"]) for result in (linear, network)}
+    assert sizes == {(float(len(fifth)), float(len({row.key for row in fifth.rows})))}
+    assert linear.probe.figures["samples"] == len(training.labelled), "its threshold comes from all folds"
+    again = train_probe(learned, ProbeTrainingPlan("linear")).probe
+    assert linear.calibration["auc"] == measure_probe(again, fifth).auc
+    assert network.calibration == network.probe.figures
+    comparison = compare_probes(FEW, kinds=["linear"]).as_dict()
+    assert comparison["calibration"] == {"linear": linear.calibration}
 
 
 @pytest.mark.parametrize("kind", ["linear", "weighed", "cnn"])

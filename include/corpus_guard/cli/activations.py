@@ -107,7 +107,7 @@ def train(
         ProbeKind | None,
         typer.Option(
             help="Only this kind: cnn is the paper's; weighed is its network over weighed inputs. Default: all kinds are "
-            "trained and measured, and the best is written."
+            "trained, and the one that does best on the calibration questions is written."
         ),
     ] = None,
     limit: Limit = None,

@@ -4,6 +4,8 @@ Rules
     * a question that is tested on was never trained on (`corpus_guard.detectors.probe_prompts.is_tested`),
       and neither were the texts planted for it;
     * every probe is measured as it is read back from its file;
+    * the best kind is chosen by the calibration questions alone. The held-out questions have no part in the
+      choice, so they are no less new to the best probe than to the others; its vote counts by what it does on them;
     * the networks are compared with a linear probe, with single features that need no state, and with probes
       trained on random labels. Those must not do better than chance; otherwise the comparison itself is
       broken and reports so.
@@ -95,16 +97,17 @@ class ProbeComparison:
 
     @property
     def best(self) -> str:
-        """Return the kind with the highest AUC on unseen questions.
+        """Return the kind with the highest AUC on the calibration questions.
 
-        Kinds whose vote counts come first.
+        Kinds whose vote would count by their figures there come first.
         """
-        return max(self.trained, key=lambda kind: _rank(self.trained[kind].probe))
+        return max(self.trained, key=lambda kind: _rank(self.trained[kind]))
 
     def as_dict(self) -> dict[str, object]:
         """Return all figures for JSON."""
         return {
             "best": self.best,
+            "calibration": {kind: dict(result.calibration) for kind, result in self.trained.items()},
             "answers": self.answers,
             "cells": [
                 {"trained": cell.trained, "tested": cell.tested, "probe": cell.probe, **cell.rates.as_dict()}
@@ -118,8 +121,9 @@ class ProbeComparison:
         }
 
 
-def _rank(probe: Probe) -> tuple[bool, float]:
-    return not probe.shortfalls, probe.figures.get("auc", 0.0)
+def _rank(result: TrainedProbe) -> tuple[bool, float]:
+    calibrated = replace(result.probe, figures=result.calibration)
+    return not calibrated.shortfalls, result.calibration.get("auc", 0.0)
 
 
 def split_recordings(recordings: Recordings) -> tuple[Recordings, Recordings]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import random
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -69,6 +69,7 @@ class TrainedProbe:
 
     probe: Probe
     losses: tuple[float, ...]  # mean of each epoch; none for a linear probe
+    calibration: Mapping[str, float]  # its figures on the calibration fifth, from margins of questions not learned from
 
 
 def train_probe(
@@ -100,7 +101,7 @@ def train_probe(
             f"recordings; expected at least {MIN_SAMPLES_PER_CLASS} of each outside the calibration fifth: collect from more questions"
         )
     if plan.kind == "linear":
-        return TrainedProbe(_train_linear(labelled, plan.seed, trained_on), ())
+        return _train_linear(labelled, plan.seed, trained_on)
     blank = _untrained_probe(learned, trained_on)
     weight = {"weight": _unit_weights(blank.normalise(learned.states), poisoned)} if plan.kind == "weighed" else {}
     probe = replace(blank, kind=plan.kind, width=plan.width, tensors={**blank.tensors, **weight})
@@ -108,7 +109,8 @@ def train_probe(
     network, losses = _train_network(probe.normalise(learned.states), poisoned, plan, checkpoint, progress)
     tensors = {f"net.{name}": value.numpy().astype(np.float32) for name, value in network.state_dict().items()}
     probe = replace(probe, tensors={**probe.tensors, **tensors})
-    return TrainedProbe(add_support_set(probe, learned, calibration, plan.support, plan.seed), tuple(losses))
+    supported = add_support_set(probe, learned, calibration, plan.support, plan.seed)
+    return TrainedProbe(supported, tuple(losses), supported.figures)
 
 
 def add_support_set(probe: Probe, learned: Recordings, calibration: Recordings, size: int, seed: int) -> Probe:
@@ -136,7 +138,7 @@ def split_for_calibration(recordings: Recordings, seed: int) -> tuple[Recordings
     return labelled.select(lambda row: folds[row.key] != 0), labelled.select(lambda row: folds[row.key] == 0)
 
 
-def _train_linear(labelled: Recordings, seed: int, trained_on: str) -> Probe:
+def _train_linear(labelled: Recordings, seed: int, trained_on: str) -> TrainedProbe:
     folds = _folds(labelled, seed)
     blank = _untrained_probe(labelled, trained_on)
     normalised = blank.normalise(labelled.states)
@@ -154,7 +156,11 @@ def _train_linear(labelled: Recordings, seed: int, trained_on: str) -> Probe:
             part = replace(blank, tensors={**blank.tensors, **_fit_linear(normalised[rest], poisoned[rest])})
             outside[~rest] = part.margins(labelled.states[~rest])
     probe = replace(blank, tensors={**blank.tensors, **_fit_linear(normalised, poisoned)})
-    return _calibrate(probe, outside, labelled)
+    calibrated = _calibrate(probe, outside, labelled)
+    # A network is calibrated on fold 0 alone: kinds are compared on the same questions.
+    margins = calibrated.centre_margins(outside[fold == 0])
+    fifth = labelled.select(lambda row: folds[row.key] == 0)
+    return TrainedProbe(calibrated, (), margin_figures(margins, fifth, calibrated.threshold))
 
 
 def _calibrate(probe: Probe, margins: NDArray[np.float64], calibration: Recordings) -> Probe:
