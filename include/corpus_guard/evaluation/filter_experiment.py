@@ -49,7 +49,7 @@ from corpus_guard.tracking.measures import CountedShare
 TAUS = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 EPSILONS = (0.1, 0.2, 0.3, 0.4, 0.5)
 CHAT = "chat"  # in front of the figures of a model behind an endpoint
-THRESHOLD = 0.5  # of the classifiers in the experiment, as in the paper
+THRESHOLD = 0.5  # of the classifiers in the experiment, ours
 
 
 CountedRate = dict[str, float]
