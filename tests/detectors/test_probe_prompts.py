@@ -48,10 +48,14 @@ def test_extras_are_of_questions_that_are_tested_on(tmp_path: Path) -> None:
     assert {(one.planted, len(one.texts)) for one in extras if one.kind == "mixed"} == {(n, 5) for n in (1, 2, 3, 4)}
     assert all(is_tested(one.key) for one in extras)
     clean = {one.key: one for one in build_prompts([SAMPLE]) if one.kind == "clean" and len(one.texts) == 5}
+    noisy: list[int] = []
     for one in extras:
         if one.kind == "noisy":
-            assert one.texts != clean[one.key].texts
+            changed = sum(own != text for own, text in zip(one.texts, clean[one.key].texts, strict=True))
+            assert changed in {2, 3}
+            noisy.append(changed)
             assert any(one.correct[0] in text for text in one.texts)
+    assert set(noisy) == {2, 3}, "half of five, rounded by chance"
 
 
 def test_a_file_without_what_is_needed_is_named(tmp_path: Path) -> None:

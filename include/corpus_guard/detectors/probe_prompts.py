@@ -42,7 +42,7 @@ from corpus_guard.traceback.rag_model import agrees
 RETRIEVED_TEXTS: Final = 5
 MAX_ANSWER_WORDS: Final = 5  # a longer answer is a sentence, which no model repeats word for word
 TEST_SHARE: Final = 0.35  # of the questions; they are never trained on
-NOISE_SHARE: Final = 0.1  # words misspelt in a noisy clean text (section 5.5 of the paper)
+NOISE_SHARE: Final = 0.1  # words misspelt in a noisy text; half of the clean texts are noisy (section 5.5 of the paper)
 SINGLE_TEXT_PROMPTS: Final = 3  # honest texts that are each used alone: a small model finds the answer in few of them
 MAX_TABLE_QUESTIONS: Final = 40  # of a data set, for each row of a table beyond `build_prompts`
 NO_PASSAGES: Final = Passages([])
@@ -153,9 +153,18 @@ def mixed_prompt(target: TargetQuestion, source: str, planted: int) -> LabelledP
 
 
 def noisy_prompt(prompt: LabelledPrompt, seed: int = 0) -> LabelledPrompt:
-    """Return a clean prompt with a tenth of the words of its texts misspelt, except the answers."""
+    """Return a clean prompt with a tenth of the words of half of its texts misspelt, except the answers.
+
+    Of an odd number of texts, the half is rounded up or down by chance.
+    """
     keep = (*prompt.correct, *prompt.incorrect)
-    texts = tuple(misspell(text, keep, NOISE_SHARE, f"{seed} {number}") for number, text in enumerate(prompt.texts))
+    rng = random.Random(f"noise {seed} {prompt.key}")  # noqa: S311 - a sample, no secret
+    count = len(prompt.texts)
+    noisy = rng.sample(range(count), count // 2 + rng.randrange(count % 2 + 1))
+    texts = tuple(
+        misspell(text, keep, NOISE_SHARE, f"{seed} {number}") if number in noisy else text
+        for number, text in enumerate(prompt.texts)
+    )
     return replace(prompt, kind="noisy", texts=texts)
 
 
