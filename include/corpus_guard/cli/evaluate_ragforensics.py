@@ -75,7 +75,10 @@ def ragforensics(
     optimised_texts: Annotated[
         int, typer.Option(min=1, help="Texts per question whose words in front HotFlip optimises; seconds for each.")
     ] = 5,
-    sample: Annotated[int, typer.Option(min=1, help="Texts that thresholds of perplexity are taken from.")] = 1_000,
+    sample: Annotated[
+        int,
+        typer.Option(min=1, help="Clean texts that thresholds of perplexity are taken from, at most."),
+    ] = 1_000,
     seed: Annotated[int, typer.Option(help="Random seed of rewriting, optimisation and sampling.")] = 0,
     mlflow: LogToMlflow = True,
     as_json: Json = False,

@@ -19,6 +19,7 @@ from corpus_guard.evaluation.traceback.judge_factory import JudgeFactory
 from corpus_guard.evaluation.traceback.mlflow_log import PAPER_EXPERIMENT, log_paper
 from corpus_guard.evaluation.traceback.paper_plan import PaperPart, PaperPlan
 from corpus_guard.evaluation.traceback.paper_play import CELLS_FILE, PaperRequest, play_paper
+from corpus_guard.evaluation.traceback.paper_report import markdown
 from corpus_guard.evaluation.traceback.rag_events import observe_events
 from corpus_guard.models import Models
 from corpus_guard.settings import Settings
@@ -65,6 +66,10 @@ def test_a_play_measures_each_cell_once_and_continues(
     first = result.cells["NQ/poisonedrag-b/none/m5/k5/judge embedded"]
     assert (first["dacc"], first["poisoned"], first["queries"]) == (1.0, 10, 2)
     assert result.cells["NQ/poisonedrag-b/none/m7/k5/judge embedded"]["poisoned"] == 14
+    assert (result.about["sample"], result.about["sampled_texts"]) == (1_000, {"NQ": 12}), (
+        "there are no more clean texts"
+    )
+    assert "* sampled texts: {'NQ': 12}\n" in markdown(result, "")
 
     (folder / CELLS_FILE).write_text("\n".join([*lines, '{"context": "cut of']))
     again = play_paper(settings, request, folder, models=models, make=no_judge)

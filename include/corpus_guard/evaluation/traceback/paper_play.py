@@ -125,6 +125,7 @@ def _context(cell: Cell, request: PaperRequest, about: Mapping[str, Any]) -> str
     """Return the digest of everything that the figures of a cell depend on: only of its own judge and data."""
     tracer = cell.tracer(request.plan.judges[0])
     common = {**about, "judges": "", "targets": "", "questions": "", "asked": cell.asks_model and about["asked"]}
+    del common["sampled_texts"]  # follows from the targets and the sample
     data = cell.scene.data
     own = (about["targets"][data], about["questions"][data], about["judges"][data].get(tracer and tracer.value))
     return digest(_VERSION, [json.dumps(common, sort_keys=True), json.dumps(own)])[:16]
@@ -154,6 +155,10 @@ def _describe(
         "half": request.half.value,
         "seed": request.seed,
         "sample": request.sample,
+        "sampled_texts": {
+            data: min(request.sample, len({text for target in read.targets for text in target.clean}))
+            for data, read in questions.items()
+        },
         "optimised_texts": request.optimised_texts,
         "events": request.events.value,
         "prompt": request.prompt.value,
