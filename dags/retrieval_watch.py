@@ -4,10 +4,10 @@
 Looks at what applications retrieve, and names documents that are retrieved as no honest one is.
 
 **What it does.** Every hour, over the four weeks before the end of its data interval: texts retrieved for far more topics than others
-(*hub*), new documents in sudden demand (*newcomer*), new documents that take the places of others (*displacement*), a few askers who
-retrieve a new document again and again (*burst*), texts served and never published (*foreign*), answers that contradict those before a
-seal (*flip*). New alerts are events of the log, and are reported by e-mail and Slack (connections `corpus_guard_mail` and
-`corpus_guard_slack`). A budget of 0.2 % of the documents a week keeps it readable; what does not fit is counted.
+(*hub*), new documents in sudden demand (*newcomer*), edited ones in sudden demand (*surge*), new documents that take the places of
+others (*displacement*), a few askers who retrieve a new document again and again (*burst*), texts served and never published (*foreign*),
+answers that contradict those before a seal (*flip*). New alerts are events of the log, and are reported by e-mail and Slack (connections
+`corpus_guard_mail` and `corpus_guard_slack`). A budget of 0.2 % of the documents a week keeps it readable; what does not fit is counted.
 
 `airflow backfill create --dag-id retrieval_watch --from-date 2026-01-01 --to-date 2026-01-08` looks at a past week; nothing is told twice.
 

@@ -12,8 +12,9 @@ from corpus_guard.corpus.retrieval_log import LoggedChunk, LoggedRetrieval, Retr
 from corpus_guard.forensics.watch import alerts as watching
 from corpus_guard.forensics.watch.alerts import WatchResult, choose_alerts, list_alerts, watch_retrievals
 from corpus_guard.forensics.watch.detectors import WatchDetector
+from corpus_guard.forensics.watch.log_reader import read_window
 from corpus_guard.ledger import Ledger
-from corpus_guard.ledger.tables import events, seals
+from corpus_guard.ledger.tables import documents, events, seals, versions
 from forensics_material import write_corpus
 from material import START
 
@@ -74,6 +75,43 @@ def test_honest_traffic_raises_nothing(served: Ledger) -> None:
     assert named(result) == set()
     assert result.retrievals == 960
     assert len(result.limits) == 1 and result.limits[0].startswith("no answer is in the log: no turned answer is seen")
+
+
+def test_a_document_that_was_edited_is_named_for_its_new_demand(served: Ledger) -> None:
+    demand = [
+        LoggedRetrieval(
+            "Who pays?", (LoggedChunk("c3"),), at=NOW - timedelta(days=1), session=f"new-{number}", sketch=SKETCHES[3]
+        )
+        for number in range(500)
+    ]
+    long_ago = LoggedRetrieval(
+        "Who?", (LoggedChunk("c9"),), at=NOW - timedelta(days=20), session="s", sketch=SKETCHES[9]
+    )
+    log(served, [*honest(), *demand, long_ago])
+    with served.write() as connection:
+        first = connection.execute(sa.select(versions).where(versions.c.version_id == "v-d3")).mappings().one()
+
+        def add_version(version_id: str, text: str, days: int) -> None:
+            stamp = {**first["stamp"], "fetched_at": (NOW - timedelta(days=days)).isoformat()}
+            row = {**first, "version_id": version_id, "text_sha256": text, "stamp": stamp}
+            connection.execute(versions.insert().values(row))
+
+        add_version("same-text", "d3", 4)
+        add_version("not-served", "another text", 3)
+        add_version("edited", "a new text", 2)
+        add_version("edited-again", "a new text", 1)
+
+    assert named(watch(served)) == set(), "the text that is served is as old as the document"
+    with served.write() as connection:
+        newest = documents.update().where(documents.c.doc_id == "d3").values(target_version="edited-again")
+        connection.execute(newest)
+    changed = read_window(served, NOW).window
+    assert named(watch(served)) == {("surge", "d3")}
+    position = list(changed.documents).index("d3")
+    assert changed.changed[position] == (NOW - timedelta(days=2)).timestamp()
+    assert changed.entered[position] == START.timestamp()
+    [alert] = list_alerts(served)
+    assert alert.sentence == "edited lately, and retrieved by 512 askers in a week, far more than before"
 
 
 def test_a_burst_is_told_once_by_an_event_without_texts(served: Ledger) -> None:

@@ -11,9 +11,11 @@ from corpus_guard.evaluation.watch_logs import generate_log, measure_watch
 from corpus_guard.forensics.watch.detectors import (
     WatchDetector,
     find_bursts,
+    find_candidates,
     find_displacements,
     find_hubs,
     find_newcomers,
+    find_surges,
     robust_z,
 )
 from corpus_guard.forensics.watch.window import DAY, RetrievalWindow, cluster_questions
@@ -23,7 +25,9 @@ Row = tuple[float, int, int, Sequence[int]]
 """(day, asker, question, documents)."""
 
 
-def window(rows: Sequence[Row], *, entered: Sequence[float], topics: int = 1) -> RetrievalWindow:
+def window(
+    rows: Sequence[Row], *, entered: Sequence[float], topics: int = 1, changed: Sequence[float] | None = None
+) -> RetrievalWindow:
     """A window where document n has the one chunk n, and question n belongs to topic n modulo `topics`."""
     rows = sorted(rows, key=lambda row: row[0])
     hits = [(number, document) for number, row in enumerate(rows) for document in row[3]]
@@ -37,6 +41,7 @@ def window(rows: Sequence[Row], *, entered: Sequence[float], topics: int = 1) ->
         hit_chunk=np.array([hit[1] for hit in hits], np.int32),
         chunk_document=np.arange(len(entered), dtype=np.int32),
         entered=np.array(entered) * DAY,
+        changed=np.array(entered if changed is None else changed) * DAY,
         leaves=np.zeros(len(entered), bool),
         chunk_ids=[f"c{number}" for number in range(len(entered))],
         documents=[f"d{number}" for number in range(len(entered))],
@@ -82,6 +87,43 @@ def test_a_newcomer_is_named_when_more_askers_get_it_than_almost_any_other() -> 
     assert [candidate.document for candidate in named] == [20]
     repeated = [(26, 1, 20, (20,))] * 1_000
     assert list(find_newcomers(window(rows + repeated, entered=[0] * 20 + [25]), NOW * DAY)) == []
+
+
+def test_a_document_that_is_edited_and_then_in_sudden_demand_is_named() -> None:
+    rows = traffic([1, 8, 15, 25])
+    demand: list[Row] = [(26, 1_000 + number, 3, (3,)) for number in range(1_500)]
+    entered, edited = [0.0] * 20, [0.0] * 3 + [24.0] + [0.0] * 16
+
+    [candidate] = find_candidates(window(rows + demand, entered=entered, changed=edited), NOW * DAY)
+
+    assert (candidate.detector, candidate.document, candidate.askers) == (WatchDetector.SURGE, 3, 1_540)
+    unedited = window(rows + demand, entered=entered)
+    long_ago = window(rows + demand, entered=entered, changed=[0.0] * 3 + [10.0] + [0.0] * 16)
+    one_asker = window(rows + [(26, 999, 3, (3,))] * 1_500, entered=entered, changed=edited)
+    assert [list(find_surges(hits, NOW * DAY)) for hits in (unedited, long_ago, one_asker)] == [[], [], []]
+
+
+def test_documents_that_are_edited_every_day_are_named_neither_for_their_usual_demand_nor_with_all_others() -> None:
+    daily = [27.5] * 20
+    popular: list[Row] = [(day, 1_000 + number, 3, (3,)) for day in (1, 8, 15, 25) for number in range(500)]
+    steady = window(traffic([1, 8, 15, 25]) + popular, entered=[0] * 20, changed=daily)
+    busy_week = window(traffic([1, 8, 15]) + traffic([25], askers=900), entered=[0] * 20, changed=daily)
+    no_past = window(traffic([25]) + popular[-500:], entered=[0] * 20, changed=daily)
+    short_past = window(traffic([20, 25]) + popular[-500:], entered=[0] * 20, changed=daily)
+
+    hits_of = (steady, busy_week, no_past, short_past)
+    assert [list(find_candidates(hits, NOW * DAY)) for hits in hits_of] == [[], [], [], []]
+
+
+def test_a_new_document_whose_demand_grows_was_not_edited() -> None:
+    growing: list[Row] = [(13, 7, 20, (20,))] + [(26, 1_000 + number, 20, (20,)) for number in range(500)]
+
+    hits = window(traffic([1, 8, 15, 25]) + growing, entered=[0] * 20 + [12])
+
+    edited = window(traffic([1, 8, 15, 25]) + growing, entered=[0] * 20 + [12], changed=[0] * 20 + [25])
+    settled = window(traffic([1, 8, 15, 25]) + growing, entered=[0] * 20 + [10], changed=[0] * 20 + [25])
+    assert [list(find_surges(one, NOW * DAY)) for one in (hits, edited)] == [[], []]
+    assert [candidate.document for candidate in find_surges(settled, NOW * DAY)] == [20]
 
 
 def test_newcomers_that_take_the_places_of_others_are_named() -> None:

@@ -28,7 +28,8 @@ def watch(
     limit: MaxRows = 50,
     as_json: Json = False,
 ) -> None:
-    """List documents that are retrieved as no honest one is: hubs, newcomers, displacements, bursts, foreign texts, turned answers.
+    """List documents that are retrieved as no honest one is: hubs, newcomers, surges, displacements, bursts, foreign texts,
+    turned answers.
 
     An alert withdraws nothing. `guard exposure DOCUMENT` shows whom the document reached. Exits with code 1 if `--run`
     raised an alert.

@@ -2,7 +2,7 @@
 
 Honest traffic has what makes false alarms: topics and questions of very different popularity, glossaries and FAQs that
 answer for many topics, documents that arrive and are in demand at once, authors who try their own page, monitors that
-ask one question all day, documents that are edited. Planted are
+ask one question all day, documents that are edited every day. Planted are
 
     hubs    texts that are retrieved for 5 to 30 % of the questions of 3 to 30 % of all questions, of many topics
     bursts  a new text whose author asks its question again and again, in one to three sessions
@@ -12,7 +12,7 @@ ask one question all day, documents that are edited. Planted are
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 import numpy as np
@@ -28,6 +28,7 @@ DAYS = 28
 K = 5  # texts of a retrieval
 DIMENSIONS, TOPICS = 48, 120
 GROUP = 5  # texts that take one question's results
+EDITED = 5  # every fifth honest document is edited every day
 CANDIDATES = 25  # nearest documents of a question, of which those that are there already are retrieved
 
 
@@ -38,6 +39,7 @@ class GeneratedLog:
     window: RetrievalWindow
     planted: Mapping[int, str]  # document → kind of attack
     served: int  # documents
+    edited: NDArray[np.bool_]  # of each document: its text changes every day
 
 
 def generate_log(
@@ -98,12 +100,14 @@ def generate_log(
         hit_chunk=served[hit_retrieval, position].astype(np.int32),
         chunk_document=np.arange(total, dtype=np.int32),
         entered=entered,
+        changed=entered,
         leaves=np.zeros(total, bool),
         chunk_ids=[f"chunk-{number}" for number in range(total)],
         documents=[f"document-{number}" for number in range(total)],
     )
     kinds = ["hub"] * hubs + ["burst"] * bursts + ["group"] * (GROUP * groups)
-    return GeneratedLog(window, {documents + number: kind for number, kind in enumerate(kinds)}, total)
+    edited = (np.arange(total) % EDITED == 0) & (np.arange(total) < documents)
+    return GeneratedLog(window, {documents + number: kind for number, kind in enumerate(kinds)}, total, edited)
 
 
 def _honest_documents(random: np.random.Generator, count: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -261,7 +265,10 @@ def measure_watch(log: GeneratedLog) -> WatchFigures:
     over = 0
     for day in range(LOOKBACK_DAYS, DAYS + 1):
         until = datetime.fromtimestamp(START + day * DAY, UTC)
-        new, excess = choose_alerts(find_statistical(log.window, until), alerts, until, weekly_budget(log.served))
+        edit = until.timestamp() - DAY / 2
+        changed = np.where(log.edited, np.maximum(edit, log.window.entered), log.window.changed)
+        by_detector = find_statistical(replace(log.window, changed=changed), until)
+        new, excess = choose_alerts(by_detector, alerts, until, weekly_budget(log.served))
         alerts += new
         over += excess
     named = {int(alert.subject.removeprefix("document-")) for alert in alerts}

@@ -1,7 +1,7 @@
 """Alerts of the retrieval watch: what the detectors name, within a budget, told by events of the log.
 
 Rules
-    * the statistical detectors (hub, newcomer, displacement, burst) share a budget: `BUDGET_SHARE` of the served documents
+    * the statistical detectors (hub, newcomer, surge, displacement, burst) share a budget: `BUDGET_SHARE` of the served documents
       a week, at least `MIN_BUDGET`. The best candidates of each are taken in turn. A candidate beyond the budget is
       counted in an event, and competes again in the next hour: nothing is dropped in silence;
     * *foreign* (served and never published) and *flip* (an answer contradicts the one before a seal) are not statistics:
@@ -48,7 +48,13 @@ BUDGET_EVENT: Final = "retrieval_alerts_over_budget"
 BUDGET_SHARE: Final = 0.002  # of the served documents, a week
 MIN_BUDGET: Final = 3
 QUIET_DAYS: Final = 28
-STATISTICAL: Final = (WatchDetector.BURST, WatchDetector.DISPLACEMENT, WatchDetector.HUB, WatchDetector.NEWCOMER)
+STATISTICAL: Final = (
+    WatchDetector.BURST,
+    WatchDetector.DISPLACEMENT,
+    WatchDetector.HUB,
+    WatchDetector.NEWCOMER,
+    WatchDetector.SURGE,
+)
 OTHER_NAMES_SHARE: Final = 0.5  # of an origin's ids that are not ours, from which it names its texts in its own way
 MIN_NAMES: Final = 20  # ids of an origin, for this
 MIN_SAME_ANSWERS: Final = 2  # askers who got an answer, before and after a seal
@@ -128,6 +134,7 @@ class WatchResult:
 _SENTENCES: Final[Mapping[WatchDetector, str]] = {
     WatchDetector.HUB: "retrieved for {clusters:,} groups of questions by {askers:,} askers, far more than other texts",
     WatchDetector.NEWCOMER: "new, and retrieved by {askers:,} askers in a week, more than almost all other documents",
+    WatchDetector.SURGE: "edited lately, and retrieved by {askers:,} askers in a week, far more than before",
     WatchDetector.DISPLACEMENT: "new, and holds the places of others in the results of {displaced:,} questions",
     WatchDetector.BURST: "has just arrived, and was retrieved {retrievals:,} times in a day, mostly by a few askers",
     WatchDetector.FOREIGN: "served {retrievals:,} times to {askers:,} askers, and never published by the ledger",

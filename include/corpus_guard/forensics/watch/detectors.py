@@ -7,6 +7,8 @@ question counts once for a document and a topic, however often it is repeated, b
     hub           retrieved for far more topics than others. Population: chunks retrieved by `MIN_HUB_ASKERS` in a week
     newcomer      not retrieved before, now more often than almost all others. Population: documents retrieved in a week;
                   candidates: those that arrived, or were first retrieved, in that week
+    surge         a document that had been there for weeks when its text changed lately, and now has far more askers than
+                  before. Population: documents retrieved in that week and before
     displacement  newcomers hold most places of a question's results, and documents that still are served lost them.
                   Population: questions asked `MIN_ASKED_BEFORE` times before and by `MIN_ASKED_AFTER` askers after
     burst         a few askers retrieve a document that has just arrived again and again, for one topic. Population: days
@@ -15,6 +17,10 @@ question counts once for a document and a topic, however often it is repeated, b
 A robust z is (x - median) / (1.4826 · MAD) of logarithms, with a floor for the MAD: one population of equal values must
 not make everything else an outlier. Pure functions: they read arrays and return candidates; what is alerted is decided
 by the budget (`corpus_guard.forensics.watch.alerts`).
+
+*surge* compares a document with its own past: one that is edited every day and is in the same demand is not named. For
+*displacement* and *burst* a document arrives once, when it is first fetched. If an edit were an arrival, a page that is
+edited every day would turn all its questions every day, and what others displaced before would not be seen.
 
 Not done here: whether a text is poisoned. Natural hubs (a glossary), news and updated pages look alike; a person looks.
 """
@@ -39,6 +45,11 @@ MIN_HUB_CLUSTERS: Final = 6
 MIN_HUB_Z: Final = 3.0
 MIN_NEWCOMER_ASKERS: Final = 30
 MIN_NEWCOMER_Z: Final = 3.0
+MIN_SURGE_ASKERS: Final = 30
+MIN_SURGE_Z: Final = 3.0  # of the demand and of its growth
+MIN_SURGE_RATIO: Final = 5.0  # of the week's askers to those of a usual week
+CHANGE_DAYS: Final = 14  # before the end of the week, in which the text changed
+SETTLED_DAYS: Final = 14  # between a document's arrival and an edit that counts: the demand for new pages is no surge
 MIN_ASKED_BEFORE: Final = 5  # retrievals of a question before a newcomer is among its results
 MIN_ASKED_AFTER: Final = 3  # retrievals since, and askers of them
 USUAL_SHARE: Final = 0.6  # of a question's retrievals, from which a document belongs to its results
@@ -59,6 +70,7 @@ class WatchDetector(StrEnum):
 
     HUB = "hub"
     NEWCOMER = "newcomer"
+    SURGE = "surge"
     DISPLACEMENT = "displacement"
     BURST = "burst"
     FOREIGN = "foreign"
@@ -89,6 +101,7 @@ def find_candidates(window: RetrievalWindow, until: float) -> Iterator[Candidate
     whole = whole.select(whole.hit_document >= 0)
     yield from find_hubs(whole.since(until - LOOKBACK_DAYS * DAY))
     yield from find_newcomers(whole, until)
+    yield from find_surges(whole, until)
     yield from find_displacements(whole, until)
     yield from find_bursts(whole, until)
 
@@ -140,6 +153,31 @@ def find_newcomers(whole: RetrievalWindow, until: float) -> Iterator[Candidate]:
     for document, score in zip(population, z, strict=True):
         if is_new[document] and score >= MIN_NEWCOMER_Z and askers[document] >= MIN_NEWCOMER_ASKERS:
             yield _candidate(WatchDetector.NEWCOMER, week, int(document), float(score), int(askers[document]))
+
+
+def find_surges(whole: RetrievalWindow, until: float) -> Iterator[Candidate]:
+    """Yield documents whose text changed lately, and whose askers are far more than before and than those of others."""
+    begin = until - LOOKBACK_DAYS * DAY
+    week, earlier = whole.since(begin), whole.until(begin)
+    if not len(earlier.hit_document):
+        return
+    count = len(whole.documents)
+    askers, before = (
+        np.bincount(_distinct(part.hit_document, part.hit_asker)[0], minlength=count) for part in (week, earlier)
+    )
+    population = np.flatnonzero((askers > 0) & (before > 0))
+    if not len(population):
+        return
+    weeks = (begin - np.maximum(earlier.at[0], whole.entered)) / (LOOKBACK_DAYS * DAY)
+    has_past = weeks >= 1  # of a few days nobody knows what is usual
+    ratio = (askers + 1) / (before / np.where(has_past, weeks, 1) + 1)
+    is_edit = whole.changed - whole.entered >= SETTLED_DAYS * DAY
+    changes = is_edit & (whole.changed >= until - CHANGE_DAYS * DAY) & (whole.changed < until)
+    grows = changes & has_past & (ratio >= MIN_SURGE_RATIO) & (askers >= MIN_SURGE_ASKERS)
+    demand, growth = robust_z(np.log(askers[population])), robust_z(np.log(ratio[population]))
+    for document, score in zip(population, np.minimum(demand, growth), strict=True):
+        if grows[document] and score >= MIN_SURGE_Z:
+            yield _candidate(WatchDetector.SURGE, week, int(document), float(score), int(askers[document]))
 
 
 def find_displacements(hits: RetrievalWindow, until: float) -> Iterator[Candidate]:

@@ -86,7 +86,7 @@ def read_window(ledger: Ledger, until: datetime) -> LogReading:
         chunk_document = np.array(
             [document[of_chunk[name]] if name in of_chunk else UNKNOWN for name in chunk], np.int32
         ).reshape(-1)
-        entered, leaves = _arrivals(connection, document)
+        entered, changed, leaves = _arrivals(connection, document)
         sketches = values_by_id(connection, sa.select(queries.c.query_id, queries.c.sketch), question)
     order = np.argsort(hit_retrieval, kind="stable")
     clusters = cluster_questions([sketches.get(query_id) for query_id in question])
@@ -99,6 +99,7 @@ def read_window(ledger: Ledger, until: datetime) -> LogReading:
         hit_chunk=np.array(hit_chunk, np.int32)[order],
         chunk_document=chunk_document,
         entered=entered,
+        changed=changed,
         leaves=leaves,
         chunk_ids=list(chunk),
         documents=list(document),
@@ -151,16 +152,29 @@ def _documents_of(connection: sa.Connection, chunk_ids: Iterable[str]) -> dict[s
     return values_by_id(connection, sa.select(publications.c.chunk_id, publications.c.doc_id).distinct(), chunk_ids)
 
 
-def _arrivals(connection: sa.Connection, doc_ids: Iterable[str]) -> tuple[Seconds, NDArray[np.bool_]]:
-    """Return for each document when it was first fetched, and whether it is not served any more."""
-    fetched = sa.func.min(versions.c.stamp["fetched_at"].as_string()).label("fetched_at")
+def _arrivals(connection: sa.Connection, doc_ids: Iterable[str]) -> tuple[Seconds, Seconds, NDArray[np.bool_]]:
+    """Return for each document when it, and when its served text, was first fetched, and whether nothing of it is served."""
+    served = versions.alias("served")
+    fetched_at = versions.c.stamp["fetched_at"].as_string()
+    is_served_text = versions.c.text_sha256 == served.c.text_sha256
     statement = (
-        sa.select(versions.c.doc_id, fetched, documents.c.target_version)
+        sa.select(
+            versions.c.doc_id,
+            sa.func.min(fetched_at).label("fetched_at"),
+            sa.func.min(sa.case((is_served_text, fetched_at))).label("changed_at"),
+            documents.c.target_version,
+        )
         .join(documents, documents.c.doc_id == versions.c.doc_id)
+        .outerjoin(served, served.c.version_id == documents.c.target_version)
         .group_by(versions.c.doc_id, documents.c.target_version)
     )
     rows = rows_by_id(connection, statement, doc_ids)
     listed = [rows.get(doc_id) for doc_id in doc_ids]
-    entered = [datetime.fromisoformat(row.fetched_at).timestamp() if row and row.fetched_at else 0.0 for row in listed]
+    entered = [_seconds(row.fetched_at) if row else 0.0 for row in listed]
+    changed = [_seconds(row.changed_at) if row else 0.0 for row in listed]
     leaves = [row is None or row.target_version is None for row in listed]
-    return np.array(entered, np.float64), np.array(leaves, bool)
+    return np.array(entered, np.float64), np.array(changed, np.float64), np.array(leaves, bool)
+
+
+def _seconds(time: str | None) -> float:
+    return datetime.fromisoformat(time).timestamp() if time else 0.0

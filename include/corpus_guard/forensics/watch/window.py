@@ -32,6 +32,7 @@ class RetrievalWindow:
     hit_chunk: Integers  # of each served chunk
     chunk_document: Integers  # of each chunk; UNKNOWN: the ledger never published it
     entered: Seconds  # of each document: when the corpus first took it in
+    changed: Seconds  # of each document: when the text that it serves was first fetched; 0: nothing is served
     leaves: NDArray[np.bool_]  # of each document: it is not served any more
     chunk_ids: Sequence[str]
     documents: Sequence[str]  # ids
