@@ -14,11 +14,13 @@ from typer.testing import CliRunner, Result
 from corpus_guard.cli import purge as _cli_purge
 from corpus_guard.errors import Misuse
 from corpus_guard.ledger.ledger import now
+from corpus_guard.ledger.runs import at_work
 from corpus_guard.ledger.tables import events
 from corpus_guard.traceback.filings import Filing
 from corpus_guard.traceback.reports import file_report, find_report
 from corpus_guard.traceback.trace_run import CorpusAccess, run_trace
 from deploying import Workspace
+from stepping import SteppedRun
 from trace_cases import Contains, Quoting
 
 HOSTILE = "[red]keys[/red]\u202e\x1b[31m.md"
@@ -73,6 +75,22 @@ def test_with_yes_it_is_done_and_what_is_not_proved_is_not_claimed(run: Run, dep
     assert "Osric" not in served(deployment)
     assert "not proved" in again.stderr
     assert "Purged 1 version of 1 document" in again.stdout
+
+
+def test_what_an_unfinished_refresh_left_is_counted_and_one_at_work_is_named(run: Run, deployment: Workspace) -> None:
+    deployment.page("ladder.md", PAGE.replace("key", "ladder"))
+    with deployment.guard() as guard:
+        SteppedRun(guard, "r2").fetch()
+    shown = run("--document", "ladder.md")
+    with deployment.guard() as guard, at_work(guard.ledger, "r3"):
+        SteppedRun(guard, "r3").discover()
+        named = run("--source", "pages")
+        done = run("--source", "pages", "--yes", "--reason", "asked for by its author", "--json")
+
+    assert "Of unfinished runs: 1 document, 2 tables and 1 raw file to remove." in " ".join(shown.stdout.split())
+    assert "refresh r3" in named.stderr
+    assert done.exit_code == 1
+    assert json.loads(done.stdout)["purges"][0]["waits_for"] == ["r3"]
 
 
 def test_a_reason_is_asked_for_and_resume_takes_no_selector(run: Run, deployment: Workspace) -> None:

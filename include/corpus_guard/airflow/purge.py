@@ -31,7 +31,8 @@ def plan_purge(parameters: Mapping[str, Sequence[str]]) -> PlannedPurge:
 
     Raises:
         Misuse: nothing is selected, or no reason is given.
-        UnknownSubject: something is not in the ledger.
+        UnknownSubject: something is not in the ledger, nor in the files of an unfinished run.
+        AlreadyAtWork: only a refresh that is at work has it.
     """
     from corpus_guard.deployment import Deployment
     from corpus_guard.removal import purge_plan
@@ -41,10 +42,10 @@ def plan_purge(parameters: Mapping[str, Sequence[str]]) -> PlannedPurge:
     with Deployment() as deployment:
         planned = purge_plan.plan_purge(deployment.ledger, deployment.storage, deployment.blobs, _selectors(parameters))
     log.info("%s", planned.as_dict())
-    write_note(f"{_size(len(planned.documents), len(planned.chunks))} would be purged; waiting for approval")
+    write_note(f"{_size(planned.document_count, len(planned.chunks))} would be purged; waiting for approval")
     return {
         "purge_id": planned.purge_id,
-        "documents": len(planned.documents),
+        "documents": planned.document_count,
         "chunks": len(planned.chunks),
         "selection": planned.selectors.as_dict(),
     }
@@ -71,7 +72,8 @@ def purge_planned(planned: PlannedPurge, answer: HumanAnswer, reason: str) -> No
             )
         result = deployment.purger.purge(current_run_id(), current, approver, reason)
     log.info("%s", result)
-    write_note(f"{_size(planned['documents'], planned['chunks'])} purged, approved by {approver}")
+    at_work = f"; refresh {', '.join(result['waits_for'])} may hold more: purge again" if result["waits_for"] else ""
+    write_note(f"{_size(planned['documents'], planned['chunks'])} purged, approved by {approver}{at_work}")
 
 
 def _selectors(selection: Mapping[str, Sequence[str]]) -> PurgeSelectors:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -50,8 +51,9 @@ def purge(
 ) -> None:
     """Erase content permanently: stop serving it, block it by hash, erase it from disk, and search for remains.
 
-    Documents with the same text or bytes are included. All options except `--reason` and `--by` are repeatable. It may be killed or run
-    twice. Exits with code 1 if it cannot read the vector store's disk, because then it cannot prove the removal.
+    Documents with the same text or bytes are included, and so is what unfinished refreshes have left on disk. All options except
+    `--reason` and `--by` are repeatable. It may be killed or run twice. Exits with code 1 if it cannot read the vector store's disk,
+    because then it cannot prove the removal, and if a refresh at work may still hold some of it.
 
     Example: `guard purge --document letters/1987.md --reason "asked for by its author" --yes`
     """
@@ -82,7 +84,7 @@ def purge(
             say(
                 f"Trace {trace_id[:8]}: the RAG model {'still gives' if wrong else 'no longer gives'} the reported answer."
             )
-    if any(result["state"] != "closed" for result in results):
+    if any(result["state"] != "closed" or result["waits_for"] for result in results):
         raise typer.Exit(1)
 
 
@@ -103,11 +105,19 @@ def _show_plan(planned: PurgePlan, as_json: bool) -> None:
     columns = ("source", "document", "trust", "served", "versions")
     print_table(f"{plural(len(planned.documents), 'document')} would be purged", columns, rows, right=("versions",))
     say_rest(planned.documents, DOCUMENTS_SHOWN)
+    unfinished = planned.unfinished
+    tables, blobs = ({*planned.files}.difference(unfinished.files), {*planned.blobs}.difference(unfinished.blobs))
     say(
         f"{plural(len(planned.versions), 'version')} with {plural(len(planned.chunks), 'chunk')} in "
         f"{', '.join(planned.collections) or 'no collection'}; "
-        f"{plural(len(planned.files), 'table')} to rewrite, {plural(len(planned.blobs), 'raw file')} to remove."
+        f"{plural(len(tables), 'table')} to rewrite, {plural(len(blobs), 'raw file')} to remove."
     )
+    if unfinished.documents or unfinished.files or unfinished.blobs:
+        say(
+            f"Of unfinished runs: {plural(unfinished.documents, 'document')}, {plural(len(unfinished.files), 'table')} and "
+            f"{plural(len(unfinished.blobs), 'raw file')} to remove. A refresh fetches and makes again what is not purged."
+        )
+    _say_at_work(planned.waits_for)
     if planned.collections:
         say(
             "These collections are then rebuilt from Parquet; until that is done, queries find only part of their records."
@@ -134,6 +144,14 @@ def _show_done(results: list[PurgeResult]) -> None:
         _say(
             result["untraced"],
             "cannot be searched for (too short, too common, or purged before); they are erased like the others",
+        )
+
+
+def _say_at_work(run_ids: Sequence[str]) -> None:
+    if run_ids:
+        say_aside(
+            f"[yellow]At work[/yellow]: refresh {visible(', '.join(run_ids))}. What it has not recorded stays; when it has ended, "
+            "run the same command again"
         )
 
 

@@ -97,7 +97,7 @@ def begin_refresh(
     """
     waits_for = ""
     while True:
-        with ledger.exclusive("refresh"):  # between looking and beginning nobody else begins
+        with without_new_intake(ledger):  # between looking and beginning nobody else begins
             other = _refresh_at_work(ledger, run_id, sources)
             if other is None:
                 begin_run(ledger, run_id, RunKind.REFRESH, policy_digest, sources)
@@ -110,6 +110,21 @@ def begin_refresh(
             log.warning("%s: waiting until it ends", text)
             waits_for = other.run_id
         time.sleep(POLL_SECONDS)
+
+
+def refreshes_at_work(ledger: Ledger) -> list[Row]:
+    """Return the refreshes that somebody works on, or that await their next process; the newest first."""
+    is_open = sa.and_(runs.c.kind == RunKind.REFRESH, runs.c.state == RunState.RUNNING)
+    with ledger.read() as connection:
+        rows = connection.execute(sa.select(runs).where(is_open).order_by(runs.c.started_at.desc())).all()
+    return [run for run in rows if run_state(ledger, run.run_id, run.state, run.awaited_until) == RunState.RUNNING]
+
+
+@contextlib.contextmanager
+def without_new_intake(ledger: Ledger) -> Iterator[None]:
+    """Let no refresh begin, and no enhancement be stored, while the block runs; what has begun goes on."""
+    with ledger.exclusive("refresh"):
+        yield
 
 
 def begin_run(

@@ -3,6 +3,8 @@
 Rules
     * a purge covers a text or its bytes: every version of any document that has the same text or the same
       bytes goes along;
+    * what unfinished runs have left of it goes, too (`corpus_guard.removal.unrecorded`); what a refresh at work has not
+      recorded is left to it, and the refresh is named;
     * first the content is taken out of service and blocked by hash; its versions are rejected by an ordinary
       decision;
     * then its rows leave the Parquet batches, its raw bytes the blob store, and the store's files are rewritten
@@ -22,7 +24,7 @@ system has freed and not yet reused.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypedDict, cast
@@ -34,11 +36,11 @@ from corpus_guard.corpus import outbox
 from corpus_guard.corpus.pgvector_store import PgvectorStore
 from corpus_guard.corpus.query_bank import erase_questions
 from corpus_guard.domain import Progress, no_progress
-from corpus_guard.errors import Inconsistent, Misuse, UnknownSubject
+from corpus_guard.errors import AlreadyAtWork, Inconsistent, Misuse, UnknownSubject
 from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.queries import select_in_batches, upsert
-from corpus_guard.ledger.runs import at_work, begin_run
+from corpus_guard.ledger.runs import at_work, begin_run, refreshes_at_work, without_new_intake
 from corpus_guard.ledger.states import PurgeState, Purpose, RunKind
 from corpus_guard.ledger.tables import (
     bands,
@@ -66,6 +68,7 @@ from corpus_guard.removal.purge_targets import (
 from corpus_guard.removal.storage_files import StorageFiles, holds_trace
 from corpus_guard.removal.store_files import SearchableFile, StoreFiles
 from corpus_guard.removal.text_traces import TextTrace, TraceIndex
+from corpus_guard.removal.unrecorded import UnrecordedContent, holders_in_ledger, unnamed_blobs
 from corpus_guard.screening.runner import EVIDENCE_PREFIX, text_result_key
 
 if TYPE_CHECKING:
@@ -77,6 +80,8 @@ if TYPE_CHECKING:
     from corpus_guard.settings import Settings
 
 MAX_SEARCHES: Final = 4  # each but the last may make the collections again, until no new index holds old memory
+UNNAMED_ERASED_EVENT: Final = "unnamed_erased"
+HASHES_PER_EVENT: Final = 500
 ERASED_EXPLANATION: Final = "erased with the text it was about"
 
 
@@ -92,6 +97,7 @@ class PurgeResult(TypedDict):
     searched: int  # files
     shared: list[str]  # chunks whose text a remaining document holds, too
     untraced: list[str]  # chunks (or versions, for hidden text) too short, too plain, or purged before
+    waits_for: list[str]  # refreshes at work: what they had not recorded was left to them
     manifest_sha256: str
 
 
@@ -101,6 +107,8 @@ class _Evidence(TypedDict, total=False):
     traces: list[TextTrace]  # only until the purge is closed
     shared: list[str]
     untraced: list[str]
+    unrecorded: dict[str, list[str]]  # an `UnrecordedContent`; {} if there was none
+    waits_for: list[str]
     searched: int  # files
     found: int  # files that hold a trace: 0
     sought: int  # traces
@@ -128,6 +136,7 @@ class Purger:
 
         Raises:
             Misuse: no name or no reason is given, or the same content came in again since the plan was made.
+            AlreadyAtWork: a refresh that began since may use what is to be erased; the purge stays open.
             Inconsistent: something is still there; the message names the file.
             StoreUnavailable: the store does not answer, or its files are locked.
         """
@@ -138,7 +147,7 @@ class Purger:
             if row is None or (row.state == PurgeState.CLOSED and (plan.files or plan.blobs)):
                 progress("looking for text that only this content holds", 0, 0)
                 self._take_out_of_service(run_id, plan, by.strip(), reason.strip())
-            return self._finish(run_id, plan.purge_id, progress)
+            return self._finish(run_id, plan.purge_id, progress, plan.waits_for)
 
     def resume(self, run_id: str, progress: Progress = no_progress) -> list[PurgeResult]:
         """Continue every purge that is not closed; raises what `purge` raises."""
@@ -157,6 +166,8 @@ class Purger:
             traces=sorted({*search.traces, *self._open_traces(plan)}),
             shared=list(search.shared),
             untraced=list(search.untraced),
+            unrecorded={} if plan.unrecorded.is_empty else plan.unrecorded.as_dict(),
+            waits_for=list(plan.waits_for),
         )
         row = {
             "purge_id": plan.purge_id,
@@ -171,12 +182,14 @@ class Purger:
             "evidence": evidence,
         }
         with self.ledger.write() as connection:
-            if versions_with_equal_content(connection, set(plan.versions)) != set(plan.versions):
+            is_as_planned = versions_with_equal_content(connection, set(plan.versions)) == set(plan.versions)
+            if not is_as_planned or holders_in_ledger(connection, plan.unrecorded):
                 raise Misuse(
                     "the content to be purged came in again since the plan was made; nothing was changed, run it again"
                 )
             upsert(connection, purges, [row], [name for name in row if name != "purge_id"])
-            withdrawal.block_content(connection, plan.purge_id, plan.content_sha256, plan.text_sha256, reason)
+            targets = plan.targets
+            withdrawal.block_content(connection, plan.purge_id, targets.content_sha256, targets.text_sha256, reason)
             withdrawal.reject_versions(
                 connection,
                 run_id,
@@ -199,10 +212,11 @@ class Purger:
         Their rows are erased already, so that no new traces can be taken; this purge has to prove them gone,
         too.
         """
+        targets = plan.targets
         statement = sa.select(purges.c.versions, purges.c.evidence).where(purges.c.state == PurgeState.REMOVED)
         with self.ledger.read() as connection:
             for row in connection.execute(statement):
-                if set(row.versions) & set(plan.versions):
+                if not targets.versions.isdisjoint((*row.versions, *_unrecorded(row.evidence).versions)):
                     yield from _stored_traces(row.evidence)
 
     def _result_keys(self, connection: sa.Connection, version_ids: Sequence[str]) -> list[str]:
@@ -220,26 +234,37 @@ class Purger:
             for check in check_digests
         ]
 
-    def _finish(self, run_id: str, purge_id: str, progress: Progress) -> PurgeResult:
-        """Erase the files, prove it, close the purge if all files could be searched, and seal."""
+    def _finish(
+        self, run_id: str, purge_id: str, progress: Progress, waits_for: Iterable[str] | None = None
+    ) -> PurgeResult:
+        """Erase the files, prove it, close the purge if all files could be searched, and seal.
+
+        Args:
+            waits_for: refreshes at work that the plan names; None: those of the plan with which the purge began.
+        """
         row = self._row(purge_id)
         if row is None:
             raise UnknownSubject(f"purge {purge_id} is not in the ledger")
         begin_run(self.ledger, run_id, RunKind.PURGE, self.screening.digest)
         with self.ledger.read() as connection:
-            targets = removal_targets(connection, row.versions)
+            unrecorded = _unrecorded(row.evidence)
+            targets = unrecorded.added_to(removal_targets(connection, row.versions))
             columns = sa.select(versions.c.doc_id)
             owners = select_in_batches(connection, columns, versions.c.version_id, row.versions)
-            document_count = len({owner.doc_id for owner in owners})
+            document_count = len({*(owner.doc_id for owner in owners), *unrecorded.documents})
             collections = collections_of(connection, row.versions)
         evidence = cast("_Evidence", dict(row.evidence))
         state = PurgeState(row.state)
+        busy = {*(evidence.get("waits_for", ()) if waits_for is None else waits_for)}
         if state is PurgeState.REMOVED:
             progress("withdrawing from the collections", 0, 0)
             outbox.drain(self.ledger, self.storage, self.store, run_id)
             progress("erasing from storage", 0, 0)
-            self._files.erase(targets, run_id)
+            self._erase_files(run_id, targets, unrecorded)
             erase_questions(self.ledger, self.storage, row.versions)
+        busy |= self._erase_unnamed_blobs(run_id, purge_id)
+        evidence["waits_for"] = sorted(busy)
+        if state is PurgeState.REMOVED:
             traces_index = TraceIndex(_stored_traces(evidence))
             files, all_visible = self._store_files(collections)
             if files:
@@ -260,6 +285,7 @@ class Purger:
             searched=int(evidence["searched"]),
             shared=list(evidence["shared"]),
             untraced=list(evidence["untraced"]),
+            waits_for=sorted(busy),
             manifest_sha256="",
         )
         counts = {
@@ -271,6 +297,40 @@ class Purger:
         seal = seal_run(self.ledger, self.storage, self.store, self.settings, run_id, counts)
         result["manifest_sha256"] = seal.manifest.sha256
         return result
+
+    def _erase_files(self, run_id: str, targets: PurgeTargets, unrecorded: UnrecordedContent) -> None:
+        """Erase rows and raw bytes; what is not recorded only while no refresh can use it.
+
+        Raises:
+            AlreadyAtWork: a refresh is at work on one of its sources; nothing was erased.
+        """
+        if unrecorded.is_empty:
+            self._files.erase(targets, run_id)
+            return
+        with without_new_intake(self.ledger):
+            for run in refreshes_at_work(self.ledger):
+                if not set(unrecorded.sources).isdisjoint(run.sources):
+                    raise AlreadyAtWork(
+                        f"refresh {run.run_id} is at work and may use what this purge erases; the purge stays open, and its "
+                        "content is blocked. When the refresh has ended, run `guard purge --resume`"
+                    )
+            self._files.erase(targets, run_id)
+
+    def _erase_unnamed_blobs(self, run_id: str, purge_id: str) -> set[str]:
+        """Erase raw bytes that no document names. Returns the refreshes at work for which they are left, if there are any."""
+        with without_new_intake(self.ledger):
+            # Who is at work first: a refresh that ends in between has named what it stored.
+            busy = {run.run_id for run in refreshes_at_work(self.ledger)}
+            names = unnamed_blobs(self.ledger, self._files)
+            if names and busy:
+                return busy
+            for batch in in_batches(names, HASHES_PER_EVENT):
+                hashes = [name.rpartition("/")[2] for name in batch]
+                with self.ledger.write() as connection:
+                    append_event(connection, UNNAMED_ERASED_EVENT, purge_id, run_id, content_sha256=hashes)
+                for name in batch:
+                    self._files.remove(name)
+        return set()
 
     def _store_files(self, collections: Sequence[str]) -> tuple[StoreFiles | None, bool]:
         """Return the store's files, if they lie on this machine, and whether every copy in the store can be seen from here."""
@@ -345,6 +405,10 @@ def _stored_traces(evidence: _Evidence) -> Iterator[TextTrace]:
     return ((int(rolling), str(sha256)) for rolling, sha256 in evidence["traces"])
 
 
+def _unrecorded(evidence: _Evidence) -> UnrecordedContent:
+    return UnrecordedContent.from_dict(evidence.get("unrecorded", {}))
+
+
 def _erase_declared_metadata(connection: sa.Connection, version_ids: Sequence[str]) -> None:
     """Erase what documents declare about themselves, such as titles: it is text as well."""
     for row in select_in_batches(connection, sa.select(versions), versions.c.version_id, version_ids):
@@ -413,4 +477,6 @@ def _close(
                 searched=evidence["searched"],
                 shared=list(evidence["shared"]),
                 untraced=list(evidence["untraced"]),
+                unrecorded=list(_unrecorded(evidence).versions),
+                waits_for=list(evidence["waits_for"]),
             )

@@ -23,10 +23,10 @@ from corpus_guard.ledger.tables import chunks, publications, versions
 class PurgeTargets:
     """Versions to be removed, with everything by which they are recognised."""
 
-    versions: frozenset[str]  # ids
-    chunks: frozenset[str]  # ids
-    content_sha256: frozenset[str]
-    text_sha256: frozenset[str]  # without that of the empty text
+    versions: frozenset[str] = frozenset()  # ids
+    chunks: frozenset[str] = frozenset()  # ids
+    content_sha256: frozenset[str] = frozenset()
+    text_sha256: frozenset[str] = frozenset()  # without that of the empty text
 
 
 def versions_with_equal_content(connection: sa.Connection, version_ids: set[str]) -> set[str]:

@@ -13,9 +13,10 @@ Rules
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import numpy as np
 import orjson
@@ -25,7 +26,7 @@ import sqlalchemy as sa
 
 from corpus_guard.batches.filesystem import open_filesystem
 from corpus_guard.batches.logged_files import log_files
-from corpus_guard.batches.storage import parquet_bytes
+from corpus_guard.batches.storage import ROWS_PER_GROUP, parquet_bytes
 from corpus_guard.batches.tables import in_batches
 from corpus_guard.domain import sha256_bytes, sha256_text
 from corpus_guard.errors import Inconsistent
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 ROWS_PER_BLOCK: Final = 256  # of a table, decoded at a time
 LEDGER_TEXTS_PER_SEARCH: Final = 500
 _PARQUET_MAGIC = b"PAR1"
+_BLOB_NAME: Final = re.compile(r"raw/sha256/[0-9a-f]{2}/[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,29 @@ class StorageFiles:
         """Return the names of all files, also the drafts of killed writers."""
         return sorted(self._storage.names())
 
+    def version_tables(self) -> list[str]:
+        """Return the names of the tables that hold texts."""
+        return [name for name in self._table_names() if name.endswith("/versions.parquet")]
+
+    def blob_names(self) -> list[str]:
+        """Return the names of all raw bytes, without drafts and other files that lie among them."""
+        return [name for name in self.names() if _BLOB_NAME.fullmatch(name)]
+
+    def has_blob(self, sha256: str) -> bool:
+        """Return whether raw bytes with this hash exist."""
+        return bool(self._fs.exists(f"{self._root}/{self._blob_name(sha256)}"))
+
+    def rows(self, name: str, columns: list[str]) -> Iterator[dict[str, Any]]:
+        """Yield the rows of a table, with some of its columns; a few are in memory at a time. Nothing if it is gone.
+
+        Raises:
+            Inconsistent: the table is unreadable.
+        """
+        with contextlib.suppress(FileNotFoundError), self.open(name) as stream, _require_readable(name):
+            table = pq.ParquetFile(stream, page_checksum_verification=True)
+            for block in table.iter_batches(ROWS_PER_GROUP, columns=columns):
+                yield from block.to_pylist()
+
     def batches_with(self, targets: PurgeTargets) -> Iterator[BatchTargets]:
         """Yield the batch folders that hold rows to be erased.
 
@@ -91,8 +116,7 @@ class StorageFiles:
 
     def blobs_of(self, targets: PurgeTargets) -> list[str]:
         """Return the names of the raw bytes to be erased that exist."""
-        names = (self._blob_name(sha256) for sha256 in sorted(targets.content_sha256))
-        return [name for name in names if self._fs.exists(f"{self._root}/{name}")]
+        return [self._blob_name(sha256) for sha256 in sorted(targets.content_sha256) if self.has_blob(sha256)]
 
     def take_traces(self, targets: PurgeTargets) -> SearchTraces:
         """Return traces of every chunk and hidden text to be erased, without those that remaining content leaves, too."""
@@ -121,7 +145,7 @@ class StorageFiles:
             if name.startswith(("batches/", "raw/")) and name.rpartition("/")[2].startswith("."):
                 self._storage.remove(name)
         for batch in self.batches_with(targets):
-            if not self._is_referenced(batch.folder):
+            if not self.is_referenced(batch.folder):
                 self._log(run_id, dict.fromkeys(batch.tables))
                 for name in batch.tables:
                     self._storage.remove(name)
@@ -135,6 +159,19 @@ class StorageFiles:
                     self._storage.write(name, content)
         for name in self.blobs_of(targets):
             self._storage.remove(name)
+
+    def is_referenced(self, folder: str) -> bool:
+        """Return whether the ledger names a table of the batch."""
+        by_version = sa.select(versions.c.version_id).where(versions.c.batch == f"{folder}/versions.parquet")
+        by_chunk = sa.select(publications.c.chunk_id).where(
+            publications.c.vectors.startswith(f"{folder}/", autoescape=True)
+        )
+        with self._ledger.read() as connection:
+            return any(connection.execute(statement.limit(1)).first() for statement in (by_version, by_chunk))
+
+    def remove(self, name: str) -> None:
+        """Remove a file, unless it is gone."""
+        self._storage.remove(name)
 
     def open(self, name: str) -> BinaryIO:
         """Open a file for searching."""
@@ -222,14 +259,6 @@ class StorageFiles:
                 if sha256 not in targets.content_sha256:
                     yield self._blob_name(sha256)
 
-    def _is_referenced(self, folder: str) -> bool:
-        by_version = sa.select(versions.c.version_id).where(versions.c.batch == f"{folder}/versions.parquet")
-        by_chunk = sa.select(publications.c.chunk_id).where(
-            publications.c.vectors.startswith(f"{folder}/", autoescape=True)
-        )
-        with self._ledger.read() as connection:
-            return any(connection.execute(statement.limit(1)).first() for statement in (by_version, by_chunk))
-
     def _blob_name(self, sha256: str) -> str:
         return self._blobs.path(sha256).removeprefix(self._root + "/")
 
@@ -258,7 +287,9 @@ def holds_trace(index: TraceIndex, stream: BinaryIO, location: str) -> bool:
 def _require_readable(location: str) -> Iterator[None]:
     try:
         yield
-    except (pa.ArrowException, ValueError) as error:
+    except FileNotFoundError:
+        raise
+    except (pa.ArrowException, ValueError, OSError) as error:  # a wrong checksum of a page is an OSError
         raise Inconsistent(
             f"{location}: unreadable ({type(error).__name__}), so it may still hold purged content; "
             "restore or remove the file, then run again"

@@ -58,6 +58,7 @@ from corpus_guard.intake.stamps import FETCHED_BY
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
+from corpus_guard.ledger.runs import without_new_intake
 from corpus_guard.ledger.short_ids import find_id
 from corpus_guard.ledger.states import EnhancementState, PublicationState, Purpose, ReviewAction, VersionState
 from corpus_guard.ledger.tables import decisions, documents, enhancements, publications, reports, versions
@@ -246,7 +247,8 @@ class Enhancements:
         enhancement_id = self._prolong_existing(draft, run_id)
         if enhancement_id is None:
             parent_version = self._latest_version(draft.query)
-            enhancement_id = self._record(builder.build(draft, parent_version, run_id), draft, run_id)
+            with without_new_intake(self.ledger):  # a purge erases raw bytes that nothing names yet
+                enhancement_id = self._record(builder.build(draft, parent_version, run_id), draft, run_id)
         return self._publish_and_seal([enhancement_id], run_id)
 
     def withdraw(self, prefix: str, *, by: str, reason: str, run_id: str) -> EnhancementChange:
