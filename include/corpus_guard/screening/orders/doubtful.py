@@ -19,6 +19,7 @@ from corpus_guard.screening.orders.features import (
     split_rows,
     split_slots,
 )
+from corpus_guard.screening.orders.undisguised import open_enclosed, undisguise
 
 MAX_DOUBTFUL: Final = 5_000
 """Sentences of one text that the classifier reads with its encoders, some 7 to 20 ms each, and up to 50 more where both read."""
@@ -40,19 +41,20 @@ def find_doubtful(text: str, classifier: OrderClassifier | None) -> DoubtfulSent
     """Return the sentences of a text that words do not rule out."""
     if classifier is None:
         return DoubtfulSentences({}, frozenset(), frozenset(), cut_off=False)
+    text = open_enclosed(text)
     rows = {span: join_cells(text[span.start : span.end]) for span in split_rows(text)}
     passages = list(split_passages(text))
     alone = (text[span.start : span.end] for span in passages)
-    if not classifier.opens(text) and not any(map(classifier.opens, chain(rows.values(), alone))):
+    if not classifier.opens(undisguise(text)) and not any(map(classifier.opens, chain(rows.values(), alone))):
         return DoubtfulSentences({}, frozenset(), frozenset(), cut_off=False)
     pieces = list(split_pieces(text))
     whole = dict.fromkeys((*pieces, *split_slots(text), *rows))
     sentences = {
-        span: plain_sentence(rows.get(span) or text[span.start : span.end])
+        span: plain_sentence(undisguise(rows.get(span) or text[span.start : span.end]))
         for span in dict.fromkeys((*whole, *passages))
     }
     joined = join_sentences(text, pieces, {span for span in pieces if classifier.doubts(sentences[span])})
-    parts = {span: part for span, part in chain(split_parts(text), joined) if span not in sentences}
+    parts = {span: undisguise(part) for span, part in chain(split_parts(text), joined) if span not in sentences}
     doubted = chain(
         filter(classifier.doubts, dict.fromkeys(sentences.values())),
         filter(classifier.suspects, dict.fromkeys(parts.values())),
