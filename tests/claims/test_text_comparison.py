@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from corpus_guard.claims.comparison import Outcome
 from corpus_guard.claims.statements import read_statements
@@ -50,26 +46,6 @@ def test_a_conflict_names_both_values_with_their_places() -> None:
     assert one[left.span.start : left.span.end] == "every 36 months"
     assert other[right.span.start : right.span.end] == "every 6 months"
     assert not conflict.is_denial
-
-
-class SameMeaning:
-    """Embeds every text as the same vector."""
-
-    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        return np.tile(np.float32([1, 0]), (len(texts), 1))
-
-
-def test_an_embedder_finds_a_statement_in_other_words_and_no_other_subject() -> None:
-    one = read_statements("For this probe it is every 36 months.").statements
-    other = read_statements(
-        "Trained staff service the probe every 6 months under a plan of care for old ships."
-    ).statements
-    subject = read_statements("The red pump runs for 5 hours.").statements
-    rival = read_statements("The blue pump runs for 3 hours.").statements
-
-    assert compare_texts(one, other).comparisons == ()
-    assert [each.outcome for each in compare_texts(one, other, SameMeaning()).comparisons] == [Outcome.CONFLICT]
-    assert compare_texts(subject, rival, SameMeaning()).comparisons == ()
 
 
 def test_what_is_beyond_the_budget_is_counted() -> None:

@@ -18,11 +18,11 @@ def a_run(day: int, *judged: int, state: RunState = RunState.SEALED) -> RefreshR
 
 
 def test_a_bar_is_divided_by_verdict_and_its_height_is_the_root_of_its_documents() -> None:
-    plot = run_plot([a_run(0, 50, 40, 10), a_run(1, 20, 5, 0)], height=100)
+    plot = run_plot([a_run(0, 50, 40, 10), a_run(1, 20, 5, 0)])
 
     first, second = plot.bars
-    assert first.parts == (("accepted", 50, 50), ("quarantined", 10, 40), ("rejected", 0, 10))
-    assert second.parts == (("accepted", 60, 40), ("quarantined", 50, 10))  # 25 of 100 documents: half the height
+    assert first.parts == (("accepted", 45, 45), ("quarantined", 9, 36), ("rejected", 0, 9))
+    assert second.parts == (("accepted", 54, 36), ("quarantined", 45, 9))  # 25 of 100 documents: half the height
     assert first.description == "2026-03-01 02:00 UTC: 50 accepted, 40 quarantined, 10 rejected"
     assert (plot.max_count, plot.first, plot.last) == (100, "2026-03-01", "2026-03-02")
 

@@ -48,7 +48,6 @@ SHARED_OF_BOTH: Final = 0.2  # of the weight of both together (Jaccard), 0..1
 SAME_WORDING: Final = 0.6  # Jaccard from which a negation alone is a contradiction, and no value an agreement, 0..1
 NEARLY_SAME_WORDING: Final = 0.75  # the same where the affirmation has fewer words than the negation
 SAME_CODE: Final = 0.9  # Jaccard from which two pieces of code are compared: the same line with another value, 0..1
-SAME_MEANING: Final = 0.8  # cosine of the masked sentences that makes up for other words
 SHARED_BY_NUMBERS: Final = 0.4  # the same where the values are bare numbers, which count or name anything
 MIN_SHARED: Final = 2  # words in common, where the two do not consist of the same one
 _LONGEST_NEARBY: Final = 40  # characters before a value that tell two values of one kind apart
@@ -117,13 +116,9 @@ class Comparison:
         return self.values[0][0].kind if self.values else None
 
 
-def compare(statement: Statement, other: Statement, similarity: float | None = None) -> Comparison:
-    """Return whether two statements agree, conflict, or are about different things.
-
-    Args:
-        similarity: cosine of the embedded `masked` sentences; None: words alone decide.
-    """
-    comparison = _compare(statement, other, similarity)
+def compare(statement: Statement, other: Statement) -> Comparison:
+    """Return whether two statements agree, conflict, or are about different things."""
+    comparison = _compare(statement, other)
     # Asked last: what a statement stands for is read from the sentences before it.
     if comparison.outcome is not Outcome.UNRELATED and (
         statement.is_history != other.is_history or stand_for_two(statement, other)
@@ -137,7 +132,7 @@ def sameness(statement: Statement, other: Statement) -> float:
     return _shared(_weights(statement, other), _weights(other, statement))[1]
 
 
-def _compare(statement: Statement, other: Statement, similarity: float | None) -> Comparison:
+def _compare(statement: Statement, other: Statement) -> Comparison:
     """Compare two statements as if both told of the present, and "it" stood for one thing."""
     if not _may_relate(statement, other) or _share_too_little(statement, other):
         return Comparison(statement, other, Outcome.UNRELATED, 0.0)
@@ -151,8 +146,7 @@ def _compare(statement: Statement, other: Statement, similarity: float | None) -
     own_names, other_names = _names_apart(statement, other), _names_apart(other, statement)
     if own_names and other_names:
         return _compare_names(statement, other, own_names, other_names)
-    is_alike = similarity is not None and similarity >= SAME_MEANING and jaccard > 0
-    is_common = is_alike or _share_most(statement, other, smaller, jaccard)
+    is_common = _share_most(statement, other, smaller, jaccard)
     return _compare_values(statement, other, jaccard, is_same=is_common and may_have_one_subject(statement, other))
 
 

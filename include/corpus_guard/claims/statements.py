@@ -100,7 +100,7 @@ class Statement:
 
     span: Span  # of the sentence, in the text
     text: str  # of the clause, as a reader sees it
-    masked: str  # the same with every value but names as "#": what an embedder compares
+    masked: str  # the same with every value but names as "#"
     values: tuple[Value, ...]  # denied ones and negations included
     places: tuple[tuple[int, int], ...]  # of the values, in `text`
     kinds: frozenset[Kind]  # of its values

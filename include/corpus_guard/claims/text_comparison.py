@@ -12,13 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-from numpy.typing import NDArray
-
 from corpus_guard.claims.comparison import CONTACTS, Comparison, Outcome, compare, sameness
 from corpus_guard.claims.statements import Statement
 from corpus_guard.claims.value import Relation, relate
-from corpus_guard.models import TextEmbedder
 
 MAX_PAIRS: Final = 5_000  # compared in one call; the others are counted
 MAX_STEPS: Final = 1_000_000  # looked up to find those pairs
@@ -41,7 +37,6 @@ class Comparisons:
 def compare_texts(
     statements: Sequence[Statement],
     others: Sequence[Statement],
-    embedder: TextEmbedder | None = None,
     max_pairs: int = MAX_PAIRS,
 ) -> Comparisons:
     """Return the agreements and conflicts between two texts' statements.
@@ -50,11 +45,9 @@ def compare_texts(
     of each the next, so that no statement uses up what another one needs.
     """
     chosen, left_out = _candidates(statements, others, max_pairs)
-    vectors = _embed(embedder, statements, others, chosen)
     results = []
     for first, second in chosen:
-        similarity = float(vectors[0][first] @ vectors[1][second]) if vectors else None
-        comparison = compare(statements[first], others[second], similarity)
+        comparison = compare(statements[first], others[second])
         is_conflict = comparison.outcome is Outcome.CONFLICT
         if comparison.outcome is Outcome.AGREE or (is_conflict and not _is_confirmed(comparison, others)):
             results.append(comparison)
@@ -92,20 +85,6 @@ def _keys(statement: Statement) -> Mapping[str, float]:
     """Return what two statements must share to be compared: a word, or a contact of one kind."""
     contacts = {value.kind.value: 0.0 for value in statement.values if value.kind in CONTACTS}
     return {**statement.words, **contacts} if contacts else statement.words
-
-
-def _embed(
-    embedder: TextEmbedder | None,
-    statements: Sequence[Statement],
-    others: Sequence[Statement],
-    chosen: Sequence[tuple[int, int]],
-) -> tuple[NDArray[np.float32], NDArray[np.float32]] | None:
-    if embedder is None or not chosen:
-        return None
-    return (
-        embedder.embed([statement.masked for statement in statements]),
-        embedder.embed([statement.masked for statement in others]),
-    )
 
 
 def _is_confirmed(conflict: Comparison, others: Sequence[Statement]) -> bool:

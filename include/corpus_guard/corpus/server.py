@@ -8,8 +8,7 @@ Rules
       only if the process named there holds the lock: nobody takes whatever answers at some port;
     * processes of a home share its server; the one that started it stops it when the others are done;
     * CORPUS_GUARD_CHROMA_URL, if it is set, is used as it is; `corpus_guard.corpus.ownership` checks whose
-      collections are there.
-
+      collections are there;
     * the server's memory is overwritten before it is used again: a new index is otherwise written with what the
       last one left there, a purged vector too (chromadb 1.5.9, about one start in three).
 
@@ -238,9 +237,8 @@ def _free_port() -> int:
 
 
 def _die_with_parent() -> None:
-    # Linux: a killed command takes its server along; otherwise the lock would outlive it. On other systems
-    # the error of `_store_lock` says what to stop. The signal comes when the starting *thread* ends: start
-    # the server from a thread that lives as long as the server is needed.
+    # Linux alone: the kernel kills the server when the thread that started it ends, so that the store's lock is free again. Start it
+    # from a thread that outlives its use. Elsewhere a killed command leaves its server: `_wait_for_owner` says what to stop.
     if sys.platform == "linux":
         pr_set_pdeathsig = 1
         ctypes.CDLL(None, use_errno=True).prctl(pr_set_pdeathsig, signal.SIGKILL)

@@ -154,15 +154,14 @@ def record_configuration(ledger: Ledger, screening: Screening, settings: Setting
 
 
 def load_changes(
-    ledger: Ledger, *, since: datetime | None = None, run_id: str | None = None, limit: int | None = None
+    ledger: Ledger, *, since: datetime | None = None, run_id: str | None = None
 ) -> list[ConfigurationChange]:
     """Return the logged changes, newest first.
 
     Args:
         run_id: only those that this run saw first.
-        limit: the newest at most.
     """
-    statement = sa.select(events).where(events.c.kind == CONFIGURED_EVENT).order_by(events.c.seq.desc()).limit(limit)
+    statement = sa.select(events).where(events.c.kind == CONFIGURED_EVENT).order_by(events.c.seq.desc())
     if since is not None:
         statement = statement.where(events.c.at >= since)
     if run_id is not None:

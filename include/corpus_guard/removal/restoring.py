@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MAX_WITHDRAWALS = 1_000  # events read, newest first
+MAX_WITHDRAWALS = 1_000  # listed where nothing else bounds the list, newest first
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,8 @@ def list_withdrawn(
     with ledger.read() as connection:
         wanted = None if version_ids is None else versions_with_equal_content(connection, set(version_ids))
         taken: dict[str, Row] = {}
-        for event in connection.execute(statement.limit(MAX_WITHDRAWALS)):
+        is_bounded = version_ids is not None or report_id is not None
+        for event in connection.execute(statement if is_bounded else statement.limit(MAX_WITHDRAWALS)):
             if report_id is not None and report_id not in _reports(connection, event.body):
                 continue
             for version_id in _served_before(connection, event.body):
@@ -390,7 +391,7 @@ def _states_before(connection: sa.Connection, version_ids: Collection[str]) -> d
     """Return the state that each version had before its newest withdrawal."""
     statement = sa.select(events.c.body).where(events.c.kind == "withdrawn").order_by(events.c.seq.desc())
     before: dict[str, str] = {}
-    for body in connection.scalars(statement.limit(MAX_WITHDRAWALS)):
+    for body in connection.scalars(statement):
         for version_id, state in (body.get("states") or {}).items():
             if version_id in version_ids:
                 before.setdefault(version_id, state)

@@ -256,15 +256,11 @@ def find_trace(ledger: Ledger, prefix: str) -> Trace:
         return _with_carriers(connection, trace)
 
 
-def list_traces(
-    ledger: Ledger, *, limit: int = 50, report_id: str | None = None, run_id: str | None = None
-) -> list[Trace]:
+def list_traces(ledger: Ledger, *, limit: int = 50, report_id: str | None = None) -> list[Trace]:
     """Return traces without their texts, the newest first."""
     statement = sa.select(traces).order_by(traces.c.started_at.desc(), traces.c.trace_id).limit(limit)
     if report_id is not None:
         statement = statement.where(traces.c.report_id == report_id)
-    if run_id is not None:
-        statement = statement.where(traces.c.run_id == run_id)
     with ledger.read() as connection:
         return [_trace_from_row(row) for row in connection.execute(statement)]
 

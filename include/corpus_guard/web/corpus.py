@@ -78,13 +78,13 @@ def last_verified_at(ledger: Ledger) -> datetime | None:
         return at
 
 
-def list_refreshes(ledger: Ledger, limit: int = MAX_BARS) -> list[RefreshRun]:
+def list_refreshes(ledger: Ledger) -> list[RefreshRun]:
     """Return the last refreshes, oldest first."""
     statement = (
         sa.select(*runs.c["run_id", "started_at", "state", "awaited_until", "counts"])
         .where(runs.c.kind == RunKind.REFRESH.value)
         .order_by(runs.c.started_at.desc(), runs.c.run_id)
-        .limit(limit)
+        .limit(MAX_BARS)
     )
     with ledger.read() as connection:
         rows = connection.execute(statement).all()

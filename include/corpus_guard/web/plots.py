@@ -11,6 +11,7 @@ from corpus_guard.ledger.states import RunState
 from corpus_guard.review.health import DecisionsOfDay, Share
 
 WIDTH: Final = 520  # of every plot, in SVG units
+HEIGHT: Final = 90  # of plots over time
 BAR_START: Final = 200  # where bars begin
 MAX_LABEL_CHARS: Final = 30
 ROW_HEIGHT: Final = 26
@@ -102,9 +103,9 @@ class LinePlot:
     dots: tuple[tuple[float, float, str], ...]  # x, y, description
 
 
-def rate_plot(entries: Sequence[tuple[str, Share]], width: int = WIDTH) -> RatePlot:
+def rate_plot(entries: Sequence[tuple[str, Share]]) -> RatePlot:
     """Return a plot of (label, share)."""
-    scale = width - BAR_START - 12
+    scale = WIDTH - BAR_START - 12
     rows = []
     for number, (label, share) in enumerate(entries):
         has_data = share["share"] is not None
@@ -117,20 +118,20 @@ def rate_plot(entries: Sequence[tuple[str, Share]], width: int = WIDTH) -> RateP
     return RatePlot(tuple(rows), ROW_HEIGHT * len(rows) + 22, ticks)
 
 
-def day_plot(days: Sequence[DecisionsOfDay], height: int = 90, width: int = WIDTH) -> DayPlot:
+def day_plot(days: Sequence[DecisionsOfDay]) -> DayPlot:
     """Return a plot of the decisions of each day."""
     max_count = max((day["released"] + day["rejected"] for day in days), default=0)
-    step = width / max(len(days), 1)
+    step = WIDTH / max(len(days), 1)
     bars = []
     for number, day in enumerate(days):
-        released = height * day["released"] / max(max_count, 1)
-        rejected = height * day["rejected"] / max(max_count, 1)
+        released = HEIGHT * day["released"] / max(max_count, 1)
+        rejected = HEIGHT * day["rejected"] / max(max_count, 1)
         bars.append(
             DayBar(
                 x=round(step * number, 2),
-                released_y=height - released,
+                released_y=HEIGHT - released,
                 released_height=released,
-                rejected_y=height - released - rejected,
+                rejected_y=HEIGHT - released - rejected,
                 rejected_height=rejected,
                 description=f"{day['day']}: {day['released']:,} released, {day['rejected']:,} rejected",
             )
@@ -139,7 +140,7 @@ def day_plot(days: Sequence[DecisionsOfDay], height: int = 90, width: int = WIDT
     return DayPlot(tuple(bars), round(step * 0.8, 2), max_count, first, last)
 
 
-def count_plot(counts: Sequence[tuple[date, int]], max_days: int, height: int = 90, width: int = WIDTH) -> DayPlot:
+def count_plot(counts: Sequence[tuple[date, int]], max_days: int) -> DayPlot:
     """Return a plot of (day, count), oldest first: the last `max_days` days, those without a count as 0."""
     if not counts:
         return DayPlot((), 0.0, 0, "", "")
@@ -148,12 +149,12 @@ def count_plot(counts: Sequence[tuple[date, int]], max_days: int, height: int = 
     first = max(min(by_day), last - timedelta(days=max_days - 1))
     days = [first + timedelta(days=number) for number in range((last - first).days + 1)]
     max_count = max(by_day.get(day, 0) for day in days)
-    step = width / len(days)
+    step = WIDTH / len(days)
     bars = tuple(
         DayBar(
             x=round(step * number, 2),
-            released_y=height - height * by_day.get(day, 0) / max(max_count, 1),
-            released_height=height * by_day.get(day, 0) / max(max_count, 1),
+            released_y=HEIGHT - HEIGHT * by_day.get(day, 0) / max(max_count, 1),
+            released_height=HEIGHT * by_day.get(day, 0) / max(max_count, 1),
             rejected_y=0,
             rejected_height=0,
             description=f"{day}: {by_day.get(day, 0):,}",
@@ -163,15 +164,15 @@ def count_plot(counts: Sequence[tuple[date, int]], max_days: int, height: int = 
     return DayPlot(bars, round(step * 0.8, 2), max_count, str(first), str(last))
 
 
-def run_plot(runs: Sequence[RefreshRun], height: int = 90, width: int = WIDTH) -> RunPlot:
+def run_plot(runs: Sequence[RefreshRun]) -> RunPlot:
     """Return a plot of runs, oldest first. A bar's height is the square root of its documents, so that few show beside many."""
     max_count = max((sum(run.judged.values()) for run in runs), default=0)
-    step = width / max(len(runs), MIN_BARS)
+    step = WIDTH / max(len(runs), MIN_BARS)
     bars = []
     for number, run in enumerate(runs):
         total = sum(run.judged.values())
-        full = height * (total / max(max_count, 1)) ** 0.5
-        parts, top = [], float(height)
+        full = HEIGHT * (total / max(max_count, 1)) ** 0.5
+        parts, top = [], float(HEIGHT)
         for name in JUDGED:
             if count := run.judged.get(name, 0):
                 part = full * count / total
@@ -191,12 +192,12 @@ def run_plot(runs: Sequence[RefreshRun], height: int = 90, width: int = WIDTH) -
     return RunPlot(tuple(bars), round(step * 0.8, 2), max_count, first, last)
 
 
-def line_plot(entries: Sequence[tuple[str, float | None]], height: int = 90, width: int = WIDTH) -> LinePlot:
+def line_plot(entries: Sequence[tuple[str, float | None]]) -> LinePlot:
     """Return a plot of (description, share); entries without a share are skipped, and one alone stands in the middle."""
-    step = (width - 2 * POINT_RADIUS) / max(len(entries) - 1, 1)
-    begin = POINT_RADIUS if len(entries) > 1 else width / 2
+    step = (WIDTH - 2 * POINT_RADIUS) / max(len(entries) - 1, 1)
+    begin = POINT_RADIUS if len(entries) > 1 else WIDTH / 2
     dots = tuple(
-        (round(begin + step * number, 1), round(height * (1 - value), 1), description)
+        (round(begin + step * number, 1), round(HEIGHT * (1 - value), 1), description)
         for number, (description, value) in enumerate(entries)
         if value is not None
     )

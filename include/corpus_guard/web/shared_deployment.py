@@ -1,4 +1,4 @@
-"""The deployment that all requests share: opened once, and again when its policy, sources, reviewers or ledger change.
+"""The deployment that all requests share: opened once, and again when its policy, own checks, sources, reviewers or ledger change.
 
 A decision carries the digest of the policy that the page showed. An API server runs for weeks: without checking the files it would
 record a policy that is no longer in force, and write decisions into a ledger file that somebody has moved or replaced by a backup.
@@ -43,10 +43,20 @@ class SharedDeployment:
             if self._deployment is None or self._has_changed(self._deployment):
                 deployment = self._open()
                 self._file_states = _file_states(deployment)
-                # Parts that are created on first use are created here, by one thread.
-                _ = deployment.ledger, deployment.storage, deployment.blobs, deployment.policy, deployment.identities
-                _ = deployment.screening.digest
-                # Requests that still use the old deployment keep it until they end.
+                try:
+                    # Parts that are created on first use are created here, by one thread.
+                    _ = (
+                        deployment.ledger,
+                        deployment.storage,
+                        deployment.blobs,
+                        deployment.policy,
+                        deployment.identities,
+                    )
+                    _ = deployment.screening.digest
+                except BaseException:
+                    deployment.__exit__(None, None, None)
+                    raise
+                # Requests that still use the old deployment keep it until they end; it is closed when the last of them lets it go.
                 self._deployment, self._ledger_file = deployment, _ledger_file(deployment.ledger)
             return self._deployment
 
@@ -71,7 +81,11 @@ def current_deployment(request: Request) -> Deployment:
 
 def _file_states(deployment: Deployment) -> tuple[object, ...]:
     settings = deployment.settings
-    return tuple(_file_state(path) for path in (settings.policy_file, settings.sources_file, settings.reviewers))
+    own = sorted(
+        settings.extensions_folder.glob("*/*.yaml")
+    )  # suites and packs of rules; code of one's own is imported once
+    files = (settings.policy_file, settings.sources_file, settings.reviewers, *own)
+    return tuple((path, _file_state(path)) for path in files)
 
 
 def _ledger_file(ledger: Ledger) -> tuple[int, int] | None:

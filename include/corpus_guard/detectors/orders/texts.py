@@ -46,7 +46,7 @@ def read_texts(folder: Path = FOLDER, seed: int = 0) -> list[OrderText]:
     slots: Mapping[str, list[str]] = _read(folder / "slots.yaml")
     return [
         text
-        for path in sorted(folder.glob("*.yaml"))
+        for path in sorted(FOLDER.glob("*.yaml"))
         if path.name not in {"slots.yaml", "frames.yaml"}
         for text in _of_file(path, slots, random.Random(f"{seed} {path.name}"))  # noqa: S311 - no secret
     ]
@@ -65,10 +65,10 @@ def read_kept_apart() -> list[OrderText]:
     return texts
 
 
-def generate_texts(number: int, folder: Path = FOLDER, seed: int = 0) -> list[OrderText]:
+def generate_texts(number: int, seed: int = 0) -> list[OrderText]:
     """Return sentences put together from the parts of ``frames.yaml``, `number` of each label."""
-    slots: Mapping[str, list[str]] = _read(folder / "slots.yaml")
-    frames = _read(folder / "frames.yaml")
+    slots: Mapping[str, list[str]] = _read(FOLDER / "slots.yaml")
+    frames = _read(FOLDER / "frames.yaml")
     choice = random.Random(f"{seed} frames")  # noqa: S311 - no secret
     texts = []
     for label in ("order", "honest"):
@@ -87,9 +87,9 @@ def _fill(text: str, slots: Mapping[str, list[str]], choice: random.Random) -> s
     return text
 
 
-def texts_digest(folder: Path = FOLDER) -> str:
+def texts_digest() -> str:
     """Return the digest of the texts."""
-    return digest("orders/texts/v1", [sha256_bytes(path.read_bytes()) for path in sorted(folder.glob("*.yaml"))])
+    return digest("orders/texts/v1", [sha256_bytes(path.read_bytes()) for path in sorted(FOLDER.glob("*.yaml"))])
 
 
 def _of_file(path: Path, slots: Mapping[str, list[str]], choice: random.Random) -> Iterator[OrderText]:

@@ -10,6 +10,7 @@ import struct
 _END_RECORD = struct.Struct("<4s4H2LH")  # APPNOTE.TXT 4.3.16
 _ENTRY = struct.Struct("<4s6H3L5H2L")  # 4.3.12
 _LOCAL_HEADER = struct.Struct("<4s5H3L2H")  # 4.3.7
+MAX_NAMES = 4_096  # that are listed
 _TAIL_BYTES = 65_557  # the longest comment, and the record before it
 
 
@@ -29,15 +30,15 @@ def declared_entry_count(content: bytes) -> int:
     return -1 if count == 0xFFFF else count
 
 
-def list_names(content: bytes, limit: int = 4_096) -> list[str]:
-    """Return the first `limit` names in the directory, in its order; none where there is no directory."""
+def list_names(content: bytes) -> list[str]:
+    """Return the first `MAX_NAMES` names in the directory, in its order; none where there is no directory."""
     names: list[str] = []
     end = find_end_record(content)
     if end < 0:
         return names
     size = _END_RECORD.unpack_from(content, end)[5]
     offset = max(0, end - size)  # not the offset that it states: bytes may stand before the zip
-    while len(names) < limit and offset + _ENTRY.size <= end:
+    while len(names) < MAX_NAMES and offset + _ENTRY.size <= end:
         fields = _ENTRY.unpack_from(content, offset)
         if fields[0] != b"PK\x01\x02":
             break

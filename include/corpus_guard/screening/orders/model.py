@@ -177,9 +177,9 @@ def load_orders(path: Path = MODEL_FILE) -> OrdersModel:
     return _load(path, sha256_bytes(content))
 
 
-def orders_digest(path: Path = MODEL_FILE) -> str:
+def orders_digest() -> str:
     """Return the digest of the model's file and of the lexicon."""
-    return digest("orders/v5", [sha256_bytes(path.read_bytes()), *_made_for().values()])
+    return digest("orders/v5", [sha256_bytes(MODEL_FILE.read_bytes()), *_made_for().values()])
 
 
 @lru_cache(maxsize=2)

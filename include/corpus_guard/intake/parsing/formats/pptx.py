@@ -34,7 +34,6 @@ _MAIN = "ppt/presentation.xml"
 _TITLES = frozenset({"title", "ctrTitle"})
 _SHAPES = frozenset({f"{P}sp", f"{P}pic", f"{P}graphicFrame", f"{P}cxnSp", f"{P}grpSp"})
 _CHART = "{http://schemas.openxmlformats.org/drawingml/2006/chart}"
-_DIAGRAM = "{http://schemas.openxmlformats.org/drawingml/2006/diagram}"
 _PLAIN_TABLES = frozenset({"", "{2D5ABB26-0587-4C30-8999-92F81FD0307C}", "{5940675A-B579-460E-94D1-54222C63F5DA}"})
 """Styles of tables that colour nothing."""
 _OF_MASTER = {"ctrTitle": "title", "subTitle": "body", "obj": "body", "": "body"}
