@@ -37,8 +37,15 @@ def test_a_database_is_created_once_and_answers(server: LocalPostgres) -> None:
 
 
 def test_a_database_name_is_quoted(server: LocalPostgres) -> None:
-    server.create_database('x"; DROP DATABASE ledger; --')
+    odd = 'x"; DROP DATABASE ledger; --'
     server.create_database("ledger")
+    server.create_database(odd)
+
+    connection = connect(server, "postgres")
+    with connection, connection.cursor() as cursor:
+        cursor.execute("SELECT datname FROM pg_database")
+        assert {"ledger", odd} <= {name for (name,) in cursor.fetchall()}
+    connection.close()
 
 
 def test_a_wrong_password_is_refused_and_the_error_says_what_to_do(server: LocalPostgres) -> None:

@@ -165,9 +165,10 @@ def test_assets_say_how_much_and_nothing_else(run: Run) -> None:
 
 
 def test_served_texts_have_the_hashes_of_the_manifest(one: Workspace) -> None:
-    texts = one.texts()
+    texts, manifest = one.texts(), one.manifest()
 
-    for line in one.manifest():
+    assert manifest
+    for line in manifest:
         assert sha256_text(texts[line["uri"]]) == line["text_sha256"], line["uri"]
 
 

@@ -17,8 +17,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from corpus_guard.batches import Storage
 from corpus_guard.batches.logged_files import hash_files, is_as_logged, log_files, logged_hashes
@@ -214,7 +213,7 @@ def intake(
     """Fetch a shard's documents and write a batch of those that changed."""
     content = storage.read_json(listing)
     source = sources.named(content["source"])
-    listed = [_item(row) for row in content["items"]]
+    listed = [SourceItem.from_dict(row) for row in content["items"]]
     recorded = recorded_documents(ledger, [doc_id(source.name, item.uri) for item in listed])
     items = attach_validators(settings, source, listed, recorded)
     to_fetch = items_to_fetch(items)
@@ -494,7 +493,7 @@ def _list(storage: Storage, settings: Settings, run_id: str, source: Source, bef
         if part is None:
             return names, count
         name = f"{run_folder(run_id)}/{source.name}-{len(names):05}.json"
-        storage.write_json(name, {"source": source.name, "items": [_row(item) for item in part]})
+        storage.write_json(name, {"source": source.name, "items": [item.as_dict() for item in part]})
         names.append(name)
         count += len(part)
 
@@ -553,19 +552,3 @@ def _survey_name(run_id: str, shard: Shard) -> str:
 
 def _read_survey(storage: Storage, run_id: str, shard: Shard) -> Survey:
     return Survey.from_json(storage.read(_survey_name(run_id, shard)))
-
-
-def _row(item: SourceItem) -> dict[str, Any]:
-    modified = item.modified_at.isoformat() if item.modified_at else None
-    return {
-        "uri": item.uri,
-        "size": item.size,
-        "modified_at": modified,
-        "locator": item.locator,
-        "validator": item.validator,
-    }
-
-
-def _item(row: Mapping[str, Any]) -> SourceItem:
-    modified = datetime.fromisoformat(row["modified_at"]) if row["modified_at"] else None
-    return SourceItem(row["uri"], row["size"], modified, row["locator"], row.get("validator"))

@@ -96,7 +96,9 @@ def test_what_they_say_of_one_statement_is_hardly_found_either(models: Models) -
 
 
 def test_every_paraphrase_is_about_a_statement_of_its_trusted_text() -> None:
-    for path in sorted(FOLDER.glob("paraphrases_*.yaml")):
+    files = sorted(FOLDER.glob("paraphrases_*.yaml"))
+    assert files
+    for path in files:
         for entry in parse_yaml(path.read_text("utf-8"), path.name):
             trusted = " ".join(entry["trusted"].split())
             texts = [text for group in ("contradictions", "same", "other") for text in entry[group]]

@@ -37,7 +37,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, Self, TypeVar
 from urllib.parse import urlsplit
 
 from corpus_guard.domain import Finding, TrustLevel
@@ -70,6 +70,23 @@ class SourceItem:
     locator: str  # JSON, ASCII: what `fetch` needs to find the bytes again
     validator: str | None = None  # of the bytes as listed; None: listing cannot tell
     known_validator: str | None = None  # of the bytes in the ledger; None: there is none that counts, send the bytes
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the item for JSON, as it was listed: without what the ledger knows of its bytes."""
+        modified = self.modified_at.isoformat() if self.modified_at else None
+        return {
+            "uri": self.uri,
+            "size": self.size,
+            "modified_at": modified,
+            "locator": self.locator,
+            "validator": self.validator,
+        }
+
+    @classmethod
+    def from_dict(cls, row: Mapping[str, Any]) -> Self:
+        """Read what `as_dict` returned; releases before validators wrote none."""
+        modified = datetime.fromisoformat(row["modified_at"]) if row["modified_at"] else None
+        return cls(row["uri"], row["size"], modified, row["locator"], row.get("validator"))
 
 
 @dataclass(frozen=True, slots=True)
