@@ -28,7 +28,7 @@ from corpus_guard.pipeline import reparsing
 from corpus_guard.pipeline.rebuild import CannotRebuild, batches_of_documents, batches_of_outbox
 from corpus_guard.pipeline.reparsing import FETCHING_CHECK
 from corpus_guard.review.decisions import Choice
-from deploying import BAD, Workspace
+from deploying import BAD, TICKETS, Workspace
 
 LONG = (
     "# The pump house\n\nThe pump was greased in March and is looked at again in autumn, before the first storms. Whoever opens the "
@@ -249,3 +249,21 @@ def test_problems_of_fetching_stay_with_their_version(guard: Deployment) -> None
         connection.execute(findings.insert(), finding_rows(rows[1]["version_id"], [problem], first=90))
 
     assert guard.reparse("p1")["changed"] == []
+
+
+def test_what_was_wrong_with_a_row_stays_with_it(deployment: Workspace) -> None:
+    """Its stored bytes are a text: they do not show that another row has its id, or that half a character was replaced."""
+    deployment.rows(
+        {"id": "t1", "text": "The pump of boat seven was repaired on Monday, and nothing leaks any more."},
+        {"id": "t1", "text": "The winch of boat nine was repaired on Tuesday, and it holds the anchor again."},
+        '{"id": "t2", "text": "The lamp of boat two was replaced on Friday \\\\ud800 and can be seen from the pier."}',
+        {"id": "t3"},
+    )
+    deployment.sources(TICKETS)
+    deployment.refresh("r1")
+    states = deployment.states()
+
+    with deployment.guard() as guard:
+        assert guard.reparse("p1")["changed"] == []
+
+    assert deployment.states() == states

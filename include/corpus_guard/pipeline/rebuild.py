@@ -32,6 +32,7 @@ from corpus_guard.corpus.vectors import compute_vectors, vectors_name
 from corpus_guard.domain import EMPTY_TEXT_SHA256, Chunk, Finding, Stamp, Version, sha256_bytes, sha256_text
 from corpus_guard.errors import Inconsistent
 from corpus_guard.intake.blobs import BlobStore
+from corpus_guard.intake.sources.row_documents import ROW_PROBLEMS
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.queries import Row, finding_from_row
@@ -46,7 +47,7 @@ log = logging.getLogger(__name__)
 
 VERSIONS, SIGNALS = "versions.parquet", "signals.parquet"
 REBUILT_EVENT = "rebuilt"
-PROBLEM_CHECKS = ("parsing", "intake")  # findings that the batch holds, and no check makes again
+PROBLEM_CHECKS = ("parsing", "intake")  # with `ROW_PROBLEMS`: findings that the batch holds, and no check makes again
 
 
 class CannotRebuild(Inconsistent):
@@ -214,7 +215,8 @@ def _recorded_parts(ledger: Ledger, row: Row, text: str) -> tuple[tuple[Chunk, .
     """Return the chunks of a version where the ledger cut them, and its problems."""
     of_version = sa.select(chunks).where(chunks.c.version_id == row.version_id).order_by(chunks.c.ordinal)
     reported = sa.select(findings).where(
-        findings.c.version_id == row.version_id, findings.c.check_name.in_(PROBLEM_CHECKS)
+        findings.c.version_id == row.version_id,
+        sa.or_(findings.c.check_name.in_(PROBLEM_CHECKS), findings.c.code.in_(ROW_PROBLEMS)),
     )
     with ledger.read() as connection:
         rows = connection.execute(of_version).all()

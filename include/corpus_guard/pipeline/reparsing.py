@@ -34,7 +34,9 @@ from corpus_guard.domain import EMPTY_TEXT_SHA256, Finding, Progress, Stamp, Ver
 from corpus_guard.errors import Inconsistent
 from corpus_guard.intake.blobs import BlobStore
 from corpus_guard.intake.chunking import Chunker
+from corpus_guard.intake.parsing.media import ROW
 from corpus_guard.intake.sources import Sources
+from corpus_guard.intake.sources.row_documents import ROW_PROBLEMS
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.queries import Row, finding_from_row, select_in_batches
@@ -96,8 +98,7 @@ class _Reparsing:
         """
         from corpus_guard.intake.parsing import ParsingSandbox
 
-        version_ids = [row.version_id for row in rows]
-        live, problems = self._live_chunks(version_ids), self._fetching_problems(version_ids)
+        live, problems = self._live_chunks([row.version_id for row in rows]), self._fetching_problems(rows)
         with ParsingSandbox(self.settings) as sandbox:
             for batch, of_batch in groupby(rows, key=lambda row: row.batch):
                 in_batch = list(of_batch)
@@ -158,12 +159,18 @@ class _Reparsing:
                 by_version[row.version_id].add(row.chunk_id)
         return by_version
 
-    def _fetching_problems(self, version_ids: Sequence[str]) -> Mapping[str, list[Finding]]:
-        statement = sa.select(findings).where(findings.c.check_name == FETCHING_CHECK).order_by(findings.c.ordinal)
+    def _fetching_problems(self, rows: Sequence[Row]) -> Mapping[str, list[Finding]]:
+        """Return what fetching found, by version: the stored bytes do not show it again."""
+        of_rows = {row.version_id for row in rows if Stamp.from_dict(row.stamp).media_type == ROW}
+        is_fetching = sa.or_(findings.c.check_name == FETCHING_CHECK, findings.c.code.in_(ROW_PROBLEMS))
+        statement = sa.select(findings).where(is_fetching).order_by(findings.c.ordinal)
         by_version: dict[str, list[Finding]] = defaultdict(list)
         with self.ledger.read() as connection:
+            version_ids = [row.version_id for row in rows]
             for row in select_in_batches(connection, statement, findings.c.version_id, version_ids):
-                by_version[row.version_id].append(replace(finding_from_row(row), muted=False))  # judging mutes it again
+                if row.check_name == FETCHING_CHECK or row.version_id in of_rows:
+                    problem = replace(finding_from_row(row), muted=False)  # judging mutes it again
+                    by_version[row.version_id].append(problem)
         return by_version
 
 

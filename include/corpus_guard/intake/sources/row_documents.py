@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from corpus_guard.domain import Finding, Severity, canonical_json
 from corpus_guard.intake.parsing.document import clean_declared
 from corpus_guard.intake.parsing.media import ROW
 from corpus_guard.intake.sources.config import RowFields
 from corpus_guard.intake.sources.source import Fetched, FetchFailed, SourceItem, oversize_failure
+
+ROW_PROBLEMS: Final = frozenset(
+    {"parsing.encoding", "parsing.no_text", "parsing.row_shape", "parsing.surrogates", "provenance.duplicate_id"}
+)
+"""Codes of findings about a row, which its stored bytes do not show again."""
 
 
 def make_row_document(
