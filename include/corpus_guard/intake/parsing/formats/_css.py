@@ -1,8 +1,9 @@
 """The part of CSS that hides text: some twenty properties, inline or in ``<style>``, parsed by tinycss2.
 
 A rule that hides text counts unless the element itself takes it back, or a rule that weighs more: by ``!important``, by its
-selector (roughly), by its place. Blocks of at-rules count where they hold on every wide screen. Text wrongly called hidden is
-screened and not published, which is the safe side.
+selector (roughly), by its place. Blocks of at-rules count where they hold on every wide screen (`_css_media`), and animations
+by where they end. A value that browsers do not accept counts only where there is no other (`_css_values`). Text wrongly called
+hidden is screened and not published, which is the safe side.
 
 Not computed: masks of pictures, queries of containers, and what lies over a text.
 """
@@ -15,13 +16,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
+from math import pi
 from typing import TYPE_CHECKING
 from urllib.parse import unquote_to_bytes
 
 import tinycss2
 from tinycss2 import color4
 
+from corpus_guard.intake.parsing.formats import _css_media
 from corpus_guard.intake.parsing.formats._css_math import calculate
+from corpus_guard.intake.parsing.formats._css_values import is_accepted
 
 if TYPE_CHECKING:
     from resiliparse.parse.html import DocumentNode, ElementNode
@@ -36,7 +40,10 @@ VARIED: Color = (0, 0, 0, 128)
 """The colours of a gradient: no other colour equals them."""
 
 Declarations = Mapping[str, str]
-"""Values of properties, normalized and in lower case; ``!`` before a property's name: it is important."""
+"""Values of properties, normalized and in lower case.
+
+``!`` before a property's name: it is important; ``?``, before that: no browser is known to accept the value.
+"""
 
 _MAX_SELECTORS = 3_000  # applied of one document, without those for classes and ids that it lacks
 _MAX_SELECTOR_CHARS = 2_000  # of one that is put together from rules within rules
@@ -47,20 +54,14 @@ _MAX_VARIABLES = 20  # replaced in one value
 _MAX_VARIABLE_CHARS = 200
 _WATCHED = re.compile(
     r"display|visibility|opacity|font|color|background|position|left|top|right|bottom|inset|margin|text-indent|clip|height"
-    r"|width|overflow|transform|scale|translate|rotate|filter|mask|content|zoom|spacing|fill"
+    r"|width|overflow|animation|transform|scale|translate|rotate|filter|mask|content|zoom|spacing|fill"
 )
 _PICTURE = re.compile(r"url\(([\"']?)data:(?!text/css)[\w/+.;=-]{1,80};base64,[A-Za-z0-9+/=]*\1\)", re.IGNORECASE)
-_WIDE_SCREEN = 1_024  # pixels, or more
-_ANY_WIDTH = 4_000  # pixels, or less
-_MEDIUM = re.compile(
-    r"(?:only )?(?:screen|all)|\((?:color|hover(?:: ?hover)?|pointer: ?fine|orientation: ?landscape)\)"
-)
-_WIDTH = re.compile(
-    r"\((?:(min|max)-(?:device-)?(?:width|height): ?|(?:width|height) ?(>|<)=? ?)(\d{1,5})(?:\.\d*)?(px|r?em)?\)"
-)
 _NAMES = re.compile(r"[.#]([\w-]+)")
 _NOT_PLAIN = re.compile(r"[\\\[(\"']")  # a selector whose names are not all names of elements
-_ALWAYS = re.compile(r":(?:(?:lang|dir)\([^()]*\)|defined\b|scope\b|focus-visible\b)")  # what the parser does not know
+_ALWAYS = re.compile(
+    r":(?:(?:lang|dir)\([^()]*\)|not\(:target\)|defined\b|scope\b|focus-visible\b)"
+)  # what the parser does not know
 _OLD_IS = re.compile(r":(?:-webkit-any|-moz-any|matches)\(")
 _QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'|:where\([^()]*\)")
 _IDS, _CLASSES, _TYPES = (
@@ -69,12 +70,22 @@ _IDS, _CLASSES, _TYPES = (
     re.compile(r"(?<![\w#.:[=~^$*|-])[a-z]"),
 )
 _ROOTS = frozenset({":root", "html", "body", "*"})
+_ANIMATING = frozenset({"keyframes", "-webkit-keyframes"})
+_REGISTERED = "@property"  # stands for the selector of a variable's first value
+_FRAME = re.compile(r"@(first|last) (.+)", re.DOTALL)  # stands for the selector of a step of an animation
+_TIME = re.compile(r"(\d{1,9}(?:\.\d{0,9})?|\.\d{1,9})(m)?s")
+_LONG = 60.0  # seconds
+_FIRST_LINE = re.compile(r"::?first-line\b")
 _VARIABLE = re.compile(r"var\(\s*(--[\w-]+)\s*(?:,([^()]*))?\)")
 _FONT_SIZE = re.compile(r"(?<![^\s])((?:\d+(?:\.\d*)?|\.\d+)(?:px|pt|r?em|%))(?=[\s/])|(?<![^\s])(0)(?=[\s/])")
 _SCALE = re.compile(r"scale(?:x|y|3d)?\(([^()]*)\)")
 _TRANSLATE = re.compile(r"translate(?:x|y|3d)?\(([^()]*)\)")
-_MATRIX = re.compile(r"matrix\((?:[^,()]*,){4}([^()]*)\)")
-_EDGEWISE = re.compile(r"rotate[xy]\(-?(?:90|270)deg\)|\A[xy] -?(?:90|270)deg|matrix\(\s*0,\s*0,\s*0,\s*0,")
+_MATRIX = re.compile(r"matrix(?:3d)?\(([^()]*)\)")
+_ROTATED = re.compile(r"rotate([xy]|3d)\(([^()]*)\)")
+_SKEWED = re.compile(r"skew[xy]?\(([^()]*)\)")
+_ANGLE = re.compile(r"(-?(?:\d{1,9}(?:\.\d{0,9})?|\.\d{1,9}))(deg|grad|rad|turn)?")
+_DEGREES = {"deg": 1.0, "grad": 0.9, "rad": 180 / pi, "turn": 360.0}
+_EDGE = 1.0  # degrees off a right angle, from which nothing of a plane is to be seen
 _FADED = re.compile(r"opacity\(0*(?:\.0+)?%?\)")
 _NUMBER = re.compile(r"([+-]?(?:\d{1,9}(?:\.\d{0,9})?|\.\d{1,9}))(px|pt|em|rem|ex|ch|vw|vh|%|in|cm|mm)?")
 _CLIPPED = re.compile(
@@ -92,7 +103,50 @@ _MAX_CONTRAST = 1.2  # to 21; WCAG asks for 3 at least
 _MIN_ALPHA = 0.1
 _SVG_TEXT = frozenset({"svg", "g", "text", "tspan", "textpath", "switch"})
 _SVG_ATTRIBUTES = ("display", "visibility", "opacity", "fill", "fill-opacity", "font-size")
+_LOGICAL = {
+    "block-size": "height", "inline-size": "width", "max-block-size": "max-height", "max-inline-size": "max-width",
+    "overflow-block": "overflow-y", "overflow-inline": "overflow-x",
+} | {
+    f"{name}-{logical}": f"{physical}{side}"
+    for name, physical in (("inset", ""), ("margin", "margin-"))
+    for logical, side in (("block-start", "top"), ("block-end", "bottom"), ("inline-start", "left"), ("inline-end", "right"))
+}  # fmt: skip
+"""Properties that go by the direction of writing, with what they are in text from left to right."""
+_LOGICAL_PAIRS = {
+    f"{name}-{axis}": (f"{physical}{start}", f"{physical}{end}")
+    for name, physical in (("inset", ""), ("margin", "margin-"))
+    for axis, start, end in (("block", "top", "bottom"), ("inline", "left", "right"))
+}
+_COLORED = frozenset({"color", "background-color", "-webkit-text-fill-color", "fill"})
+_COLOR_WORDS = re.compile(
+    r"inherit|initial|unset|revert|revert-layer|currentcolor|none|context-fill|context-stroke|(?:accent|button|canvas|field|highlight|mark"
+    r"|selecteditem)(?:color)?(?:text|face|border)?|accentcolortext|(?:active|link|visited|gray|inactivecaption|caption|info|menu|window)text"
+    r"|window(?:frame)?|background|appworkspace|(?:active|inactive)?(?:caption|border)|menu|scrollbar|infobackground|buttonshadow|buttonhighlight"
+    r"|threed(?:dark|light)?(?:face|shadow|highlight)|-webkit-(?:link|activelink|focus-ring-color)|url\(.*"
+)
+_GROUND_WORDS = re.compile(
+    r"none|inherit|initial|unset|revert|revert-layer|currentcolor|(?:no-)?repeat(?:-[xy])?|space|round|left|right|top|bottom"
+    r"|center|fixed|scroll|local|cover|contain|auto|(?:border|padding|content)-box|text"
+    r"|(?:url|rgba?|hsla?|hwb|(?:ok)?l(?:ab|ch)|color|color-mix|light-dark|var|env|calc|min|max|clamp|(?:-webkit-)?(?:image-set|cross-fade)"
+    r"|(?:-webkit-|-moz-)?(?:repeating-)?(?:linear|radial|conic)-gradient|-webkit-gradient|element|paint)¤"
+)
+_BRACKET = re.compile(r"\([^()]*\)")
+_GROUND_WORD = re.compile(r"(?<![\w#.%+-])-?[a-z][\w-]*¤?")
 _SYSTEM_COLORS = {"canvas": WHITE, "canvastext": BLACK, "field": WHITE, "fieldtext": BLACK}
+_LAB_SPACES = {"lab": "xyz-d50", "lch": "xyz-d50", "oklab": "xyz-d65", "oklch": "xyz-d65"}
+_XYZ_MATRICES = {
+    "xyz-d65": (
+        (3.2409699419, -1.5373831776, -0.4986107603),
+        (-0.9692436363, 1.8759675015, 0.0415550574),
+        (0.0556300797, -0.2039769589, 1.0569715142),
+    ),
+    "xyz-d50": (
+        (3.1341358529, -1.6173853350, -0.4906616954),
+        (-0.9787955568, 1.9162543773, 0.0334142734),
+        (0.0719555349, -0.2289768264, 1.4053860351),
+    ),
+}
+"""Linear light of sRGB, of the coordinates XYZ under either white."""
 _CROWDED = -10  # px between letters
 _OFF_SCREEN = 500  # px or pt; less is layout
 _FAR_OFF_SCREEN = 5_000  # px or pt; slides of a gallery lie nearer, and so does the end of a wide page
@@ -133,6 +187,7 @@ class ElementStyle:
     color: Color | None = None
     background: Color | None = None
     fill: Color | None = None  # of the letters of SVG
+    overflows: bool = False  # shows what lies beyond its edges
 
 
 class DocumentStyles:
@@ -142,17 +197,25 @@ class DocumentStyles:
         """Apply the `linked` style sheets, then the document's ``<style>`` elements."""
         self._rules: dict[ElementNode, list[Declarations]] = {}  # in source order
         # Always `.values()`: iterating over resiliparse's lists takes quadratic time (2.0).
-        links = document.query_selector_all("link[rel=stylesheet]").values()
-        sheets = [_read_data_address(link.getattr("href") or "") for link in links]
+        links = document.query_selector_all("link[rel~=stylesheet]").values()
+        sheets = [
+            _read_data_address(link.getattr("href") or "")
+            for link in links
+            if "alternate" not in (link.getattr("rel") or "").lower()
+        ]
         styles = document.query_selector_all("style").values()
-        sheets += [style.text or "" for style in styles if _holds_on_screens((style.getattr("media") or "all").lower())]
+        sheets += [style.text or "" for style in styles if _css_media.holds((style.getattr("media") or "all").lower())]
         embedded = StyleSheets.parse(filter(None, sheets))
         rules = _leave_out_unused((*linked.rules, *embedded.rules), document)
         self.complete = linked.complete and embedded.complete and len(rules) <= _MAX_SELECTORS
         self._variables: dict[str, str] = {}  # of the whole document
+        self._frames: dict[str, dict[str, Declarations]] = {}  # first and last, of animations that hide
         for selector, declarations in sorted(rules[:_MAX_SELECTORS], key=lambda rule: _weigh_selector(rule[0])):
-            if selector.lower() in _ROOTS:
+            if selector.lower() in _ROOTS or selector == _REGISTERED:
                 self._variables.update((name, value) for name, value in declarations.items() if name.startswith("--"))
+            if frame := _FRAME.fullmatch(selector):
+                self._frames.setdefault(frame[2], {})[frame[1]] = declarations
+                continue
             for element in _select(document, selector):
                 self._rules.setdefault(element, []).append(declarations)
 
@@ -170,8 +233,10 @@ class DocumentStyles:
         for declarations in self._rules.get(element, ()):
             values.update(declarations)
         values.update(self._own_style(element))
-        values.update([(name[1:], value) for name, value in values.items() if name[0] == "!"])
+        _settle(values)
         self._replace_variables(values)
+        if self._frames and not _find_removal(values) and not _find_concealment(values):
+            self._animate(values)
         is_hidden = element.hasattr("hidden") or element.hasattr("popover")
         if not values and not is_hidden:
             return ElementStyle()
@@ -188,6 +253,7 @@ class DocumentStyles:
             color=next(_parse_colors(color or values.get("color", "")), None),
             background=next((color for color in backgrounds if color != TRANSPARENT), None),
             fill=_find_fill(values),
+            overflows=values.get("overflow") == "visible",
         )
 
     def _own_style(self, element: ElementNode) -> Declarations:
@@ -197,6 +263,31 @@ class DocumentStyles:
         style = _PICTURE.sub("url()", style)
         self.complete = self.complete and len(style) <= _MAX_STYLE_CHARS
         return _parse_declarations(style[:_MAX_STYLE_CHARS])
+
+    def _animate(self, values: dict[str, str]) -> None:
+        """Write what an animation shows at its end, or all the time, into the values of an element."""
+        parts = ("", "-name", "-fill-mode", "-iteration-count", "-play-state", "-direction", "-duration", "-delay")
+        words = [
+            word
+            for vendor in ("-webkit-", "")
+            for part in parts
+            for word in _split(values.get(f"{vendor}animation{part}", ""))
+        ]
+        frames = next((self._frames[word] for word in words if word in self._frames), None)
+        if frames is None:
+            return
+        first, last = frames.get("first", {}), frames.get("last", {})
+        if {"reverse", "alternate-reverse"} & set(words):
+            first, last = last, first
+        seconds = [float(time[1]) / (1_000 if time[2] else 1) for word in words if (time := _TIME.fullmatch(word))]
+        duration, delay = (*seconds, 0.0, 0.0)[:2] if len(seconds) < 3 else (max(seconds), 0.0)
+        if "paused" in words or duration >= _LONG or (delay >= _LONG and {"both", "backwards"} & set(words)):
+            values.update(first)
+        elif {"both", "forwards"} & set(words):
+            values.update(last)
+        elif "infinite" in words:
+            values.update((name, value) for name, value in last.items() if first.get(name) == value)
+        self._replace_variables(values)
 
     def _replace_variables(self, values: dict[str, str]) -> None:
         """Write what variables stand for into the values of an element."""
@@ -210,6 +301,7 @@ class DocumentStyles:
             values[name] = calculate(values[name])
 
 
+@lru_cache(maxsize=16_384)
 def colors_match(first: Color | None, second: Color | None) -> bool:
     """Return whether hardly an eye tells two colours apart: all channels are near each other, and so is the light."""
     if first is None or second is None:
@@ -259,7 +351,9 @@ def _leave_out_unused(
 
 
 def _select(document: DocumentNode, selector: str) -> Iterable[ElementNode]:
-    """Return the elements that a selector names."""
+    """Return the elements that a selector names; for the first line of some, these: it may be all of their text."""
+    if "first-line" in selector:
+        selector = _FIRST_LINE.sub("", selector) or "*"
     try:
         return document.query_selector_all(selector).values()
     except ValueError:  # resiliparse does not know it
@@ -272,6 +366,8 @@ def _select(document: DocumentNode, selector: str) -> Iterable[ElementNode]:
 
 def _weigh_selector(selector: str) -> tuple[int, int, int]:
     """Return how specific a selector is: its ids, its classes and attributes, its types; what is in brackets counts as well."""
+    if selector.startswith("@"):
+        return 0, 0, 0
     plain = _QUOTED.sub("", selector).lower()
     ids, classes, types = (len(each.findall(plain)) for each in (_IDS, _CLASSES, _TYPES))
     return ids, classes, types
@@ -286,6 +382,13 @@ def _parse_sheet(sheet: str) -> Iterator[tuple[str, Declarations]]:
         if node.type == "at-rule" and node.lower_at_keyword == "import":
             inner = tinycss2.parse_stylesheet(_read_import(node), skip_comments=True, skip_whitespace=True)
             pending += [(each, "") for each in reversed(inner)]
+            continue
+        if node.type == "at-rule" and node.lower_at_keyword == "property" and node.content is not None:
+            values = _read_declarations(tinycss2.parse_blocks_contents(node.content, skip_comments=True))
+            yield _REGISTERED, {_to_text(node.prelude): values.get("initial-value", "")}
+            continue
+        if node.type == "at-rule" and node.lower_at_keyword in _ANIMATING and node.content is not None:
+            yield from _read_frames(node)
             continue
         if node.type == "at-rule" and node.content is not None and _holds(node):
             parse = tinycss2.parse_blocks_contents if outer else tinycss2.parse_rule_list
@@ -302,6 +405,24 @@ def _parse_sheet(sheet: str) -> Iterator[tuple[str, Declarations]]:
                 yield selector, declarations
         around = selectors[0] if len(selectors) == 1 else f":is({','.join(selectors)})" if selectors else ""
         pending += [(each, around) for each in reversed(inner) if each.type in {"at-rule", "qualified-rule"}]
+
+
+def _read_frames(rule: Node) -> Iterator[tuple[str, Declarations]]:
+    """Yield the first and the last step of an animation, as far as they hide text."""
+    name = _to_text(rule.prelude).strip("\"'").lower()
+    for step in tinycss2.parse_rule_list(rule.content, skip_comments=True, skip_whitespace=True):
+        if step.type != "qualified-rule":
+            continue
+        declarations = _read_declarations(
+            tinycss2.parse_blocks_contents(step.content, skip_comments=True, skip_whitespace=True)
+        )
+        if find_reason(declarations) or not _COLORED.isdisjoint(declarations):
+            places = {_to_text([token]).lower() for token in step.prelude}
+            text = _to_text(step.prelude).lower()
+            if "from" in places or "0%" in text.split(",")[0].split():
+                yield f"@first {name}", declarations
+            if "to" in places or "100%" in text:
+                yield f"@last {name}", declarations
 
 
 def _read_import(rule: Node) -> str:
@@ -332,26 +453,10 @@ def _holds(rule: Node) -> bool:
     """Return whether what stands in an at-rule holds on every wide screen."""
     prelude = _to_text(rule.prelude).lower()
     if rule.lower_at_keyword == "media":
-        return _holds_on_screens(prelude)
+        return _css_media.holds(prelude)
     if rule.lower_at_keyword == "supports":
         return not prelude.startswith("not")
     return rule.lower_at_keyword in {"layer", "scope"}
-
-
-def _holds_on_screens(queries: str) -> bool:
-    """Return whether one of these queries of media, in lower case, holds on every wide screen."""
-    return any(
-        all(_MEDIUM.fullmatch(part) or _is_wide(part) for part in query.strip().split(" and "))
-        for query in queries.split(",")
-    )
-
-
-def _is_wide(feature: str) -> bool:
-    """Return whether every wide screen is as a query wants it, which is two thirds as high."""
-    if not (width := _WIDTH.fullmatch(feature)):
-        return False
-    pixels = int(width[3]) * (1 if width[4] in {"px", None} else 16)
-    return pixels <= _WIDE_SCREEN if width[1] == "min" or width[2] == ">" else pixels >= _ANY_WIDTH
 
 
 def _nest(outer: str, selector: str) -> str:
@@ -386,10 +491,54 @@ def _read_declarations(nodes: Iterable[Node]) -> Declarations:
         if node.type != "declaration":
             continue
         mark, value = "!" if node.important else "", calculate(_to_text(node.value).lower())
-        values[f"{mark}{node.lower_name}"] = value
-        if node.lower_name == "font" and (size := _FONT_SIZE.search(value)):
-            values[f"{mark}font-size"] = size[1] or size[2]
+        for name, part in _to_physical(node.lower_name, value):
+            if not is_accepted(name, part) or not _has_color(name, part):
+                values[f"?{mark}{name}"] = part
+                continue
+            values[f"{mark}{name}"] = part
+            if name == "font" and (size := _FONT_SIZE.search(part)):
+                values[f"{mark}font-size"] = size[1] or size[2]
     return values
+
+
+def _to_physical(name: str, value: str) -> Sequence[tuple[str, str]]:
+    """Return a declaration, with the sides of the screen for those of the writing."""
+    if name in _LOGICAL_PAIRS:
+        parts = value.split()
+        return [*zip(_LOGICAL_PAIRS[name], (parts[0], parts[-1]), strict=True)] if len(parts) in {1, 2} else []
+    return [(_LOGICAL.get(name, name), value)]
+
+
+def _has_color(name: str, value: str) -> bool:
+    """Return whether a browser accepts the value of a property, if that is a colour or a background."""
+    if name in _COLORED:
+        return _is_color(value)
+    if name != "background":
+        return True
+    while value != (value := _BRACKET.sub("¤", value)):
+        pass
+    return all(_GROUND_WORDS.fullmatch(word) or _is_color(word) for word in _GROUND_WORD.findall(value))
+
+
+@lru_cache(maxsize=4_096)
+def _is_color(value: str) -> bool:
+    return (
+        bool(_COLOR_WORDS.fullmatch(value))
+        or "var(" in value
+        or "currentcolor" in value
+        or parse_color(value) is not None
+    )
+
+
+def _settle(values: dict[str, str]) -> None:
+    """Let important values count more than others, and those that no browser is known to accept, less."""
+    marked = [(name, value) for name, value in values.items() if name[0] in "!?"]
+    for name, value in marked:
+        if name[0] == "!":
+            values[name[1:]] = value
+    for name, value in marked:
+        if name[0] == "?":
+            values.setdefault(name.lstrip("?!"), value)
 
 
 def _to_text(tokens: list[Node]) -> str:
@@ -401,7 +550,13 @@ def _to_text(tokens: list[Node]) -> str:
 
 def find_hiding_reason(style: str) -> str:
     """Return what a style attribute hides its element by, a key of `_hidden.HIDING_REASONS`; empty where it does not."""
-    values = _parse_style(style[:_MAX_STYLE_CHARS])
+    return find_reason(_parse_style(style[:_MAX_STYLE_CHARS]))
+
+
+def find_reason(declarations: Declarations) -> str:
+    """Return what declarations hide an element by, a key of `_hidden.HIDING_REASONS`; empty where they do not."""
+    values = dict(declarations)
+    _settle(values)
     return _find_removal(values) or _find_concealment(values) or ""
 
 
@@ -474,15 +629,50 @@ def _find_transformation(values: Declarations) -> str:
     transform = values.get("transform", "")
     scales = (*_SCALE.findall(transform), values.get("scale", ""))
     is_tiny = any(_is_at_most(each, _SMALLEST_SCALE) for scale in scales for each in _split(scale))
-    if is_tiny or _EDGEWISE.search(transform) or _EDGEWISE.search(values.get("rotate", "")):
+    if is_tiny or _is_edgewise(transform, values.get("rotate", "")):
         return "tiny"
-    moves = (*_TRANSLATE.findall(transform), *_MATRIX.findall(transform), values.get("translate", ""))
+    matrices = (_split(matrix) for matrix in _MATRIX.findall(transform))
+    shifts = (" ".join(matrix[12:14] if len(matrix) == 16 else matrix[4:]) for matrix in matrices)
+    moves = (*_TRANSLATE.findall(transform), *shifts, values.get("translate", ""))
     is_far = any(
         abs(_pixels(each)) >= _FAR_OFF_SCREEN or _is_screens_away(each.lstrip("-"))
         for move in moves
         for each in _split(move)
     )
     return "off_page" if is_far else ""
+
+
+def _is_edgewise(transform: str, rotation: str) -> bool:
+    """Return whether a plane is turned, skewed or pressed so that nothing of it is to be seen."""
+    if not transform and not rotation:
+        return False
+    for matrix in _MATRIX.findall(transform):
+        numbers = [float(number[1]) if (number := _NUMBER.match(each)) else 0.0 for each in _split(matrix)]
+        places = {6: (0, 1, 2, 3), 16: (0, 1, 4, 5)}.get(len(numbers), ())
+        if places:
+            a, b, c, d = (numbers[place] for place in places)
+            if abs(a * d - b * c) <= _SMALLEST_SCALE**2:
+                return True
+    if any(_is_right_angle(each) for skew in _SKEWED.findall(transform) for each in _split(skew)):
+        return True
+    turns = [(axis, _split(turn)) for axis, turn in _ROTATED.findall(transform)]
+    words = rotation.split()
+    if len(words) == 2:
+        turns += [(axis, [angle]) for axis, angle in (words, words[::-1]) if axis in {"x", "y"}]
+    elif len(words) == 4:
+        turns.append(("3d", words))
+    for axis, parts in turns:
+        is_flat = axis == "3d" and (len(parts) != 4 or _pixels(parts[2]) != 0)
+        if not is_flat and parts and _is_right_angle(parts[-1]):
+            return True
+    return False
+
+
+def _is_right_angle(text: str) -> bool:
+    angle = _ANGLE.fullmatch(text)
+    if angle is None or not angle[2]:
+        return False
+    return abs(float(angle[1]) * _DEGREES[angle[2]] % 180 - 90) < _EDGE
 
 
 def _is_off_page(values: Declarations, *, clips: bool) -> bool:
@@ -580,12 +770,23 @@ def _parse_color_token(token: Node) -> Color | None:
     try:
         color = color4.parse_color(token)
         if isinstance(color, color4.Color):
-            red, green, blue, alpha = color.to("srgb")
+            red, green, blue, alpha = _to_srgb(color)
             red, green, blue = (min(max(round(channel * 255), 0), 255) for channel in (red, green, blue))
             return TRANSPARENT if alpha < _MIN_ALPHA else (red, green, blue, 255)
     except (ArithmeticError, ValueError, NotImplementedError):  # not a colour, or one without an sRGB form
         pass
     return None
+
+
+def _to_srgb(color: color4.Color) -> Sequence[float]:
+    """Return red, green, blue and alpha, 0 to 1 within what a screen can show (CSS Color 4, 18)."""
+    if color.space not in _XYZ_MATRICES and color.space not in _LAB_SPACES:
+        return tuple(color.to("srgb"))
+    space = _LAB_SPACES.get(color.space, color.space)
+    x, y, z, alpha = color.to(space)
+    linear = (row[0] * x + row[1] * y + row[2] * z for row in _XYZ_MATRICES[space])
+    red, green, blue = (12.92 * each if each <= 0.0031308 else 1.055 * each ** (1 / 2.4) - 0.055 for each in linear)
+    return red, green, blue, alpha
 
 
 def _mix_colors(mix: Node) -> Color | None:

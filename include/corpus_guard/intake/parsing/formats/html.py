@@ -1,6 +1,7 @@
 """HTML, by resiliparse: what a browser shows becomes text, what it does not show becomes hidden text.
 
-Hidden: elements with ``hidden``, dialogs and popovers that are closed, definitions of SVG; a style or a ``<style>`` rule with
+Hidden: elements with ``hidden``, dialogs and popovers that are closed; definitions of SVG and letters off its pictures (`_svg`);
+content that a shadow tree has no place for (`_shadow_trees`); a style or a ``<style>`` rule with
 display:none, visibility:hidden, opacity:0, a font, clip or box without size, or a place off the screen (`_css`); text in the colour
 of its background; comments; ``<template>``, ``<noscript>`` and other fallbacks; and, unless the text repeats them, alternative
 texts, tooltips, the page's title and its ``<meta>`` texts. Not hidden: ``aria-hidden`` (it is on the screen;
@@ -23,7 +24,7 @@ from resiliparse.parse.html import DocumentNode, ElementNode, HTMLParserExceptio
 
 from corpus_guard.domain import Finding, Severity
 from corpus_guard.intake.parsing.document import ParsedDocument, clean_declared, make_problem
-from corpus_guard.intake.parsing.formats import _css, _recount
+from corpus_guard.intake.parsing.formats import _css, _recount, _shadow_trees, _svg
 from corpus_guard.intake.parsing.formats import text as plain
 from corpus_guard.intake.parsing.formats._hidden import FALLBACK_TAGS, HiddenText, count_non_space
 from corpus_guard.intake.parsing.formats._layout import Layout, link_suffix
@@ -67,9 +68,8 @@ _ASIDE_ATTRIBUTES = (
 )
 _DROPPED_TAGS = frozenset({"SCRIPT", "STYLE", "script", "style"})
 _MATH_SOURCES = frozenset({"annotation", "annotation-xml"})  # of MathML: for programs
-_SVG_LETTERS = frozenset({"g", "text", "tspan", "textpath"})
+_SVG_PARTS = frozenset({"g", "text", "tspan", "textpath", "foreignobject"})
 _SVG_PAINT = "rect, path, circle, ellipse, polygon, polyline, line, image, use, foreignObject"
-_FAR_OFF_PICTURE = -500  # units of SVG
 _DEFINING_TAGS = frozenset({"defs", "symbol", "clippath", "mask", "marker", "pattern"})  # of SVG: drawn elsewhere
 _PARAGRAPHS = frozenset({
     "address", "article", "aside", "blockquote", "dl", "fieldset", "figure", "footer", "form", "header", "hr", "main",
@@ -172,11 +172,13 @@ def _read_span(element: ElementNode, name: str) -> int:
     return min(max(int(text), 1), 1_000) if text.isascii() and text.isdigit() and len(text) < 7 else 1
 
 
-def _find_shadowed(document: DocumentNode) -> frozenset[ElementNode]:
-    """Return the elements whose content gives way to a shadow tree that has no place for it (HTML, 4.12.3)."""
-    templates = document.query_selector_all("template[shadowrootmode]").values()
-    parents = (template.parent for template in templates if "<slot" not in template.html.lower())
-    return frozenset(parent for parent in parents if isinstance(parent, ElementNode))
+def _find_shadowed(document: DocumentNode) -> Mapping[Node, str]:
+    """Return nodes that others stand for or that have no place, with what hides each."""
+    shadowed = _shadow_trees.find_shadowed(document)
+    if document.query_selector("svg") is not None:
+        shadowed.update(dict.fromkeys(_svg.find_unchosen(document), "fallback"))
+        shadowed.update(dict.fromkeys(_svg.find_undrawn_paths(document), "clipped"))
+    return shadowed
 
 
 def _find_curtains(document: DocumentNode, styles: _css.DocumentStyles) -> frozenset[ElementNode]:
@@ -246,6 +248,7 @@ class _Appearance:
     literal: bool = False  # white space counts
     furniture: bool = False
     depth: int = 0  # of lists
+    box: _svg.Box = _svg.ANYWHERE  # of a picture
 
     @property
     def hiding_reason(self) -> str:
@@ -264,7 +267,7 @@ class _TreeReader:
         styles: _css.DocumentStyles,
         *,
         has_main: bool,
-        shadowed: frozenset[ElementNode],
+        shadowed: Mapping[Node, str],
         curtains: frozenset[ElementNode] = frozenset(),
     ) -> None:
         """Start with nothing written; what is `shadowed` is hidden, `curtains` are shown, whatever their style says."""
@@ -292,6 +295,8 @@ class _TreeReader:
                 self._leave(ending, look)
                 continue
             name = node.node_name or ""
+            if self._shadowed and (reason := self._shadowed.get(node)):
+                look = replace(look, gone=look.gone or reason)
             if name == "#text":
                 self._text(node.value or "", look)
                 continue
@@ -329,9 +334,7 @@ class _TreeReader:
         if node.attribute_names or node in self._styles:
             look = self._apply_style(node, look)
             self._collect_asides(node, look)
-        if node in self._shadowed:
-            look = replace(look, gone=look.gone or "fallback")
-        if name == "svg" or name in _SVG_LETTERS:
+        if name == "svg" or name in _SVG_PARTS:
             look = self._enter_picture(node, name, look)
         if name in FALLBACK_TAGS or name in _MATH_SOURCES or name in {"title", "desc", "metadata"}:
             look = replace(look, gone=look.gone or "fallback")
@@ -362,14 +365,15 @@ class _TreeReader:
 
     def _enter_picture(self, node: ElementNode, name: str, look: _Appearance) -> _Appearance:
         """Return the appearance in a picture of SVG or in its letters, which have a fill and a place."""
-        fill = self._styles.of(node).fill
+        style = self._styles.of(node)
         if name == "svg":
-            is_flat = any(_to_number(node.getattr(side)) == 0 for side in ("width", "height"))
+            is_flat = any(_svg.read_number(node.getattr(side)) == 0 for side in ("width", "height"))
             ground = None if node.query_selector(_SVG_PAINT) else look.background
             gone = look.gone or ("clipped" if is_flat else "")
-            return replace(look, gone=gone, color=fill or _css.BLACK, background=ground)
-        is_off = any((_to_number(node.getattr(axis)) or 0) <= _FAR_OFF_PICTURE for axis in ("x", "y"))
-        return replace(look, gone=look.gone or ("off_page" if is_off else ""), color=fill or look.color)
+            box = _svg.frame(node, overflows=style.overflows)
+            return replace(look, gone=gone, color=style.fill or _css.BLACK, background=ground, box=box)
+        reason, box = _svg.find_hiding_reason(node, name, look.box)
+        return replace(look, gone=look.gone or reason, color=style.fill or look.color, box=box)
 
     def _open(self, node: ElementNode, name: str, look: _Appearance) -> _Appearance:
         layout = self.layout
@@ -455,13 +459,6 @@ class _TreeReader:
             value = _TAG.sub(" ", _CONDITIONAL.sub("", value))
         if value.strip() and not _XML_DECLARATION.match(value):
             self.hidden.add("comment", value)
-
-
-def _to_number(text: str | None) -> float | None:
-    try:
-        return float((text or "").strip().removesuffix("px"))
-    except ValueError:
-        return None
 
 
 def _children(node: Node) -> Iterator[Node]:
