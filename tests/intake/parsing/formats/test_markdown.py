@@ -93,6 +93,21 @@ def test_an_alias_bomb_stays_small() -> None:
         "[^a]: x" + "\n" * 500_000,
         "<p hidden>" * 100_000,
         "<p hidden>x</p>" * 20_000,
+        "<p hidden><p>" * 80_000,
+        "<dialog>" * 60_000 + "</dialog>",
+        "<script>" * 60_000,
+        '<a "' * 120_000,
+        "<a \"<a'" * 80_000,
+        "<a" + " b='c' " * 80_000,
+        "<?" * 250_000,
+        "<!x " * 120_000,
+        "".join("`" * (number % 700) + " " for number in range(1_400)),
+        "` a\n" * 120_000,
+        "``` a`\n" * 60_000,
+        "    <b>\n" * 60_000,
+        "\n\n<div>" * 60_000,
+        "[a]: b 'c'\n" * 40_000,
+        "[" * 500_000 + "]:",
     ],
 )
 def test_hostile_markdown_is_read_in_linear_time(source: str) -> None:
@@ -109,11 +124,61 @@ HIDDEN = {
     "unclosed element": "text <p hidden>evil",
     "footnote without a reference": "text\n\n[^9]: evil\n    and more of it",
     "cell without a column": "| a | b |\n|---|---|\n| text | 2 | evil |",
+    "attribute with a greater sign": 'text <p title="a > b" hidden>evil</p>',
+    "attribute with a lesser sign": "text <p title='a<b' style='display:none'>evil</p>",
+    "long attribute": f"text <span title='{'a' * 2_100}' hidden>evil</span>",
+    "comment after a backtick": "It`s text <!-- evil --> fine",
+    "comment between backticks of two lengths": "``text` <!-- evil -->",
+    "comment between backticks of two paragraphs": "Don`t text\n\n<!-- evil --> it`s",
+    "comment between backticks of two items": "- text `\n- <!-- evil --> `",
+    "comment after an escaped backtick": "text \\` <!-- evil --> `",
+    "comment between backticks of tags": "text <b title='`'> <!-- evil --> <b title='`'>",
+    "comment between backticks of comments": "text <!-- ` --> <!-- evil ` -->",
+    "comment in a block of HTML": "<div>\ntext `<!-- evil -->`\n</div>",
+    "comment in a block of HTML with a fence": "text\n\n<div>\n```\n<!-- evil -->\n```\n</div>",
+    "comment after no fence": "``` text`b\n<!-- evil -->\n",
+    "comment after a fence within a fence": "```\n``` text\n```\n<!-- evil -->\n```\n```",
+    "comment that begins in a footnote": "text\n\n[^1]: evil <!--\n\nevil -->",
+    "element after a backtick": "The ` sign: text <p hidden>evil</p>",
+    "element that code does not close": "text <p hidden>`</p>` evil</p>",
+    "element that a comment does not close": "text <p hidden><!-- </p> --> evil</p>",
+    "element after many": "text" + "<font color=red>x</font>" * 2_001 + "<p hidden>evil</p>",
+    "cell of a table": "text <table><tr><td hidden>evil</td></tr></table>",
+    "dialog": "text\n\n<dialog>evil <dialog>evil</dialog> evil</dialog>",
+    "title of a page": "text <title>evil</title>",
+    "script": "text <script type=text/plain>evil</script>",
+    "style sheet": "text\n\n<style>\nevil\n\nevil</style>",
+    "definitions of a picture": "text <svg><defs><text>evil</text></defs></svg>",
+    "instruction": "text <?php evil ?>",
+    "instruction at the start of a line": "text\n\n<?evil",
+    "declaration": "text\n\n<!X evil >",
+    "section of characters": "text <![CDATA[ evil ]]>",
+    "footnote whose use is code": "`text[^1]`\n\n[^1]: evil",
+    "footnote whose use is a comment": "text <!-- evil [^1] -->\n\n[^1]: evil",
+    "footnote that uses itself": "text\n\n[^1]: evil [^1]",
+    "second footnote": "text[^1]\n\n[^1]: more\n\n[^1]: evil",
+    "second definition": 'See text [x].\n\n[x]: https://a.example\n[X]: https://b.example "evil"',
+    "definition whose use is code": 'text\n\n[x]: https://a.example "evil"\n\n`[x]`',
+    "definition of a long label": f'text\n\n[{"a" * 81}]: https://a.example "evil"',
     "title on a line of its own": 'text\n\n[z]: https://x.example\n  "evil"',
 }
 SHOWN = {
     "element in code": "text `<p hidden>seen</p>`",
     "element in a block of code": "```html\n<p hidden>seen</p>\n```",
+    "element in code of two lines": "text `<p\nhidden>seen</p>` on",
+    "element in code with backticks": "text ``<p hidden>` seen``",
+    "element in code of a line with an apostrophe": "``It's``, `<p hidden>seen</p>`",
+    "element in a block of tildes": "~~~ a`b\n<p hidden>seen</p>\n~~~\n",
+    "element in a block in a list": "- text\n\n  ```\n  <p hidden>seen</p>\n  ```",
+    "element in indented code": "text\n\n    <div>\n    <p hidden>seen</p>\n    </div>",
+    "comment in a block after a block of HTML": "<div>\r\n\r\n```\r\n<!-- seen -->\r\n```\r\n",
+    "place to be filled in": "npm run <script> or <title>, <dialog>, <pattern> seen",
+    "empty script": "<script src=seen></script>",
+    "open dialog": "<dialog open>seen</dialog>",
+    "lesser signs": "seen a <? b and a <! b",
+    "declarations of files": '<?xml version="1.0"?>\n<!DOCTYPE html>\nseen',
+    "footnote that is used twice": "a[^1] b[^1]\n\n[^1]: seen",
+    "definition with a title": '[seen]\n\n[seen]: https://a.example "seen"\n',
     "element with another style": '<p style="color:red">seen</p>',
     "footnote": "text[^9]: more\n\n[^9]: seen",
     "cell": "| a | b |\n|---|---|\n| text | seen |",
@@ -121,6 +186,20 @@ SHOWN = {
     "escaped bar": "| a | b |\n|---|---|\n| x\\|y | seen |",
     "bar below a table": "| a | b |\n|---|---|\n| 1 | 2 |\n\nx | y | seen",
 }
+
+
+def test_more_tags_than_are_looked_at_are_told() -> None:
+    parsed = markdown.read("".join(f"<font color=#{number:06x}>x</font>" for number in range(2_001)).encode())
+    assert [(problem.code, problem.severity) for problem in parsed.problems if "tags" in problem.code] == [
+        ("parsing.tags", Severity.MEDIUM)
+    ]
+
+
+@pytest.mark.parametrize("line", ["- text", "  text", "[^1]: text", "!!! text", "text", "<div>"])
+def test_an_indented_comment_is_no_code_where_something_else_goes_on(line: str) -> None:
+    blank = "" if line in {"text", "<div>"} else "\n"
+    parsed = markdown.read(f"text[^1]\n\n{line}\n{blank}    <!-- evil -->\n".encode())
+    assert "evil" not in parsed.text
 
 
 @pytest.mark.parametrize("place", HIDDEN)
