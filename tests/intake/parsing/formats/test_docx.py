@@ -71,6 +71,18 @@ def test_a_style_takes_back_what_hides_the_one_that_it_is_based_on() -> None:
     assert docx.read(styled(styles, ("C", "seen"))).text == "seen"
 
 
+def test_breaks_and_marks_part_words() -> None:
+    raised = '<w:rPr><w:vertAlign w:val="superscript"/></w:rPr>'
+    body = (
+        '<w:body><w:p><w:r><w:t>High</w:t><w:cr/><w:t>water</w:t><w:ptab w:alignment="left"/></w:r>'
+        f"<w:r><w:t>rises</w:t></w:r><w:r>{raised}<w:t>1</w:t></w:r><w:r><w:t> by 5 m</w:t></w:r>"
+        f"<w:r>{raised}<w:t>3</w:t></w:r></w:p></w:body>"
+    )
+    xml = f'<w:document xmlns:w="{W.strip("{}")}">{body}</w:document>'
+    parsed = docx.read(making.with_part(making.word("text"), "word/document.xml", xml.encode()))
+    assert parsed.text.split() == ["High", "water", "rises[1]", "by", "5", "m3"]
+
+
 def test_comments_are_hidden() -> None:
     import docx as python_docx
 

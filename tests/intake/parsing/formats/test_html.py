@@ -359,6 +359,26 @@ def test_headings_and_links_are_kept() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        ("Ignore<sup>1</sup> the<sup>2</sup> quay.", "Ignore[1] the[2] quay."),
+        ("Quays<sup> <a href='#n'>12</a> </sup>are deep<sub>3</sub>ly old.", "Quays[ 12 ]are deep[3]ly old."),
+        ("Price<sup>a</sup> and size<sup>1, 2</sup>", "Price[a] and size[1, 2]"),
+        ("Quay<sup>[1]</sup> of the city<sup>®</sup>", "Quay[1] of the city®"),
+        ("12 m<sup>3</sup>, x<sup>2</sup>, CO<sub>2</sub>, PM<sub>10</sub>", "12 m3, x2, CO2, PM10"),
+        ("the 150<sup>th</sup> year, n<sup>o</sup> 5, XIX<sup>e</sup>", "the 150th year, no 5, XIXe"),
+        ("sin<sup>2</sup> x + log<sub>2</sub> y = 2<sup>3</sup>", "sin2 x + log2 y = 2^3"),
+        ("In 2023<sup>4</sup>, 10<sup>−3</sup> of the 3<sup>rd</sup>", "In 2023^4, 10^−3 of the 3rd"),
+        ("<ruby>quay<rt>ki</rt></ruby>", "quay(ki)"),
+        ("<ruby>quay<rp>(</rp><rt>ki</rt><rp>)</rp></ruby>", "quay(ki)"),
+        ("quay<sup hidden>1</sup>", "quay"),
+    ],
+)
+def test_marks_are_no_part_of_the_word_before(body: str, text: str) -> None:
+    assert html.read_string(f"<p>{body}</p>").text == text
+
+
 def test_icons_of_a_font_are_no_text() -> None:
     parsed = html.read_string(
         page('<h2>Pier<a class="headerlink" href="#pier">\uf0c1</a></h2><p>\ue000Deep w\uf8ffater.</p>')

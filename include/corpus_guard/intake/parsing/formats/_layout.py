@@ -3,6 +3,7 @@
     # Heading                     one sign a level, six at most
     - item, 1. item               lists; two spaces a level
     first cell | second cell      a line for each row of a table
+    word[1], 10^6                 a note's mark or an index behind a word; figures raised behind a number
     words (https://example.org)   a link whose text does not show its target; once a page; not within the site or file
 
 Blocks stand on lines of their own, paragraphs and larger blocks with a blank line between them. Nothing is
@@ -56,6 +57,13 @@ class Layout:
             self._gap = max(self._gap, min(text.count("\n"), 2))
         elif text:
             self._put(text)
+
+    @property
+    def last_word(self) -> str:
+        """The end of the text, as far as the next piece would touch it; 40 characters at most."""
+        if self._gap or self._space or self._mark:
+            return ""
+        return "".join(piece[-40:] for piece, _ in self._pieces[-4:])[-40:]
 
     def line(self) -> None:
         """Start a line."""

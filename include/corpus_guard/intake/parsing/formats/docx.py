@@ -31,6 +31,7 @@ _MAIN = "word/document.xml"  # where the package does not name another, as onlin
 _MARGIN_PARTS = r"word/(?:header|footer)\d{0,3}\.xml"
 _V = "{urn:schemas-microsoft-com:vml}"
 _M = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
+_SPACES = {f"{W}cr": f"{W}br", f"{W}ptab": f"{W}tab"}  # mammoth drops the former, which would join words
 _AROUND_TEXT = tuple(
     f"{W}{name}" for name in ("bdo", "dir", "fldSimple", "ruby", "rubyBase")
 )  # mammoth skips their content
@@ -92,9 +93,11 @@ def _join_words(root: Element) -> str:
 
 
 def _simplify(root: Element) -> None:
-    """Write what mammoth does not know in words that it knows: text boxes, formulas, fields, readings of characters."""
+    """Write what mammoth does not know in words that it knows: breaks, text boxes, formulas, fields, readings of characters."""
     from lxml import etree
 
+    for space in root.iter(*_SPACES):
+        space.tag = _SPACES[space.tag]
     etree.strip_elements(root, f"{W}rt", f"{W}rubyPr", with_tail=False)
     etree.strip_tags(root, *_AROUND_TEXT)
     for formula in list(root.iter(f"{_M}oMath")):
@@ -177,10 +180,10 @@ def _read_margins(
 def _read_lines(root: Element) -> list[str]:
     """Return the text of each paragraph, without that of boxes within it: these have paragraphs of their own."""
     lines: dict[Element, list[str]] = {paragraph: [] for paragraph in root.iter(f"{W}p")}
-    for text in root.iter(f"{W}t"):
+    for text in root.iter(f"{W}t", f"{W}br", f"{W}tab", *_SPACES):
         paragraph = next(text.iterancestors(f"{W}p"), None)
-        if paragraph is not None:
-            lines[paragraph].append(text.text or "")
+        if paragraph is not None and text.getparent().tag == f"{W}r":  # tabs of a style are places, not spaces
+            lines[paragraph].append((text.text or "") if text.tag == f"{W}t" else " ")
     return ["".join(pieces) for pieces in lines.values()]
 
 

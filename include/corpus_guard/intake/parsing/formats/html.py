@@ -19,6 +19,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from resiliparse.parse.html import DocumentNode, ElementNode, HTMLParserException, HTMLTree, Node
 
@@ -81,6 +82,17 @@ _LINES = frozenset({
     "thead", "tr", "xmp",
 })  # fmt: skip
 _CELLS = frozenset({"td", "th"})
+_MARKED_WORDS = {
+    "sup": re.compile(r"(?<![^\W\d_])[^\W\d_]{2,}[a-zß-ÿ]\Z"),
+    "sub": re.compile(r"(?<![^\W\d_])[^\W\d_]{3,}[a-zß-ÿ]\Z"),
+}
+"""Words behind which raised and lowered signs are marks; shorter ones are units, formulas (m2, CO2) and ordinals."""
+_MARK = re.compile(r"\s*(?:\d{1,3}(?:\s*[,;–-]\s*\d{1,3})*|[a-z])\s*\Z")
+_MAX_MARK_PARTS = 8
+_POWER = re.compile(r"\s*[+\-−]?\d{1,3}\s*\Z")
+_RAISED = frozenset({"sup", "sub", "rt"})
+_CLOSING = frozenset({"", "]", ")"})
+_FUNCTIONS = re.compile(r"(?:a?r?c?(?:sin|cos|tan|cot|sec|csc)h?|log|exp|det|lim|max|min|dim)\Z", re.IGNORECASE)
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _BLOCKS = _PARAGRAPHS | _LINES | _HEADINGS.keys()
 
@@ -308,7 +320,10 @@ class _TreeReader:
             if isinstance(node, ElementNode):  # not the document or its type
                 name = name.lower()
                 look = self._enter(node, name, self._enter_cell(node, look) if name in _CELLS else look)
-                if name in _BLOCKS or name == "a":
+                if name in _RAISED and (brackets := self._find_brackets(node, name, look)):
+                    self.layout.text(brackets[0])
+                    stack.append((None, look, brackets[1:]))
+                elif name in _BLOCKS or name == "a":
                     stack.append((None, look, name))
             stack.extend((child, look, "") for child in reversed(list(_children(node))))
 
@@ -354,6 +369,19 @@ class _TreeReader:
                 self.hidden.extend(look.hiding_reason, "\n")
             return look
         return self._open(node, name, look)
+
+    def _find_brackets(self, node: ElementNode, name: str, look: _Appearance) -> str:
+        """Return the signs around what is raised, lowered or set above others, so that it is no part of the word before."""
+        if look.hiding_reason or look.literal:
+            return ""
+        if name == "rt":
+            before = node.previous_element_sibling
+            return "()" if before is None or before.node_name != "RP" else ""
+        word = self.layout.last_word
+        if name == "sup" and word[-1:].isdecimal():
+            return "^" if _POWER.match(_read_start(node)) else ""
+        is_word = _MARKED_WORDS[name].search(word) and not _FUNCTIONS.search(word)
+        return "[]" if is_word and _MARK.match(_read_start(node)) else ""
 
     def _enter_cell(self, node: ElementNode, look: _Appearance) -> _Appearance:
         """Return the appearance in a cell of a table, whose column may be taken away."""
@@ -413,6 +441,9 @@ class _TreeReader:
                 self.hidden.extend(look.hiding_reason, "\n")
             return
         layout = self.layout
+        if name in _CLOSING:
+            layout.text(name)
+            return
         if name == "a":
             href, words = self._links.pop() if self._links else ("", [])
             layout.aside = look.furniture
@@ -459,6 +490,19 @@ class _TreeReader:
             value = _TAG.sub(" ", _CONDITIONAL.sub("", value))
         if value.strip() and not _XML_DECLARATION.match(value):
             self.hidden.add("comment", value)
+
+
+def _read_start(element: ElementNode) -> str:
+    """Return the text of an element of few parts; of one with more, a longer text than any mark."""
+    pieces: list[str] = []
+    nodes: list[Node] = [element]
+    for _ in range(_MAX_MARK_PARTS):
+        if not nodes:
+            return "".join(pieces)
+        node = nodes.pop()
+        pieces.append((node.value or "") if node.node_name == "#text" else "")
+        nodes += reversed(list(islice(_children(node), _MAX_MARK_PARTS)))
+    return "more than a mark"
 
 
 def _children(node: Node) -> Iterator[Node]:
