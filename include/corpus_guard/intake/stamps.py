@@ -47,7 +47,6 @@ def make_version(
     version = domain.version_id(document, content_sha256)
     # Claims in the source's columns take precedence over those in the bytes.
     claims = {**declared, **{key: value for key, value in parsed.declared.items() if key not in declared}}
-    codes = {problem.code for problem in problems}
     stamp = Stamp(
         source=source.name,
         owner=source.owner,
@@ -71,9 +70,11 @@ def make_version(
         text=parsed.text,
         hidden=parsed.hidden,
         chunks=chunker.cut(document, version, parsed.text),
-        # The source reported a row without text, with its line; that its text is empty adds nothing.
-        problems=(
-            *problems,
-            *(problem for problem in parsed.problems if problem.code != EMPTY or NO_TEXT not in codes),
-        ),
+        problems=join_problems(problems, parsed.problems),
     )
+
+
+def join_problems(fetching: Sequence[Finding], parsing: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Return what fetching and parsing found; that a text is empty adds nothing where the source says so of its row, with its line."""
+    has_no_text = any(problem.code == NO_TEXT for problem in fetching)
+    return (*fetching, *(problem for problem in parsing if problem.code != EMPTY or not has_no_text))

@@ -37,6 +37,7 @@ from corpus_guard.intake.chunking import Chunker
 from corpus_guard.intake.parsing.media import ROW
 from corpus_guard.intake.sources import Sources
 from corpus_guard.intake.sources.row_documents import ROW_PROBLEMS
+from corpus_guard.intake.stamps import join_problems
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.queries import Row, finding_from_row, select_in_batches
@@ -136,7 +137,7 @@ class _Reparsing:
             text=parsed.text,
             hidden=parsed.hidden,
             chunks=self.chunker.cut(row.doc_id, row.version_id, parsed.text),
-            problems=(*problems, *parsed.problems),
+            problems=join_problems(problems, parsed.problems),
         )
 
     def _intact_versions(self, batch: str, version_ids: Sequence[str]) -> Mapping[str, Version]:
