@@ -46,12 +46,10 @@ _SEASON_OF: Final = re.compile(
     r"(?P<year>1[5-9]\d\d|20\d\d)(?= [a-z])"
 )
 _YEAR_OF: Final = re.compile(r"(?i:\bthe )(?P<year>(?:1[89]|20)\d\d)(?= [a-z])")  # the 2010 census
-_YEAR_OF_NAME: Final = re.compile(
-    r"(?<![\w.,:/$€£-])(?<![-–] )(?P<year>(?:1[89]|20)\d\d)(?= [A-Z][a-z]{3})"
-)  # "the 1984 Summer Olympics"
-_SEASON: Final = re.compile(
-    r"(?<![\w.,:/$€£-])(?P<year>(?:1[89]|20)\d\d)[-–/](?P<next>\d\d|\d{4})(?![\w]|[-–/]\d)"
-)  # "the 2012-13 season"; 2010-11 is a month
+# "the 1984 Summer Olympics".
+_YEAR_OF_NAME: Final = re.compile(r"(?<![\w.,:/$€£-])(?<![-–] )(?P<year>(?:1[89]|20)\d\d)(?= [A-Z][a-z]{3})")
+# "the 2012-13 season"; 2010-11 is a month.
+_SEASON: Final = re.compile(r"(?<![\w.,:/$€£-])(?P<year>(?:1[89]|20)\d\d)[-–/](?P<next>\d\d|\d{4})(?![\w]|[-–/]\d)")
 _CLOCK: Final = re.compile(
     r"(?<![\w.,:/-])(?:(?P<hour>[01]?\d|2[0-3]):(?P<minute>[0-5]\d)(?::[0-5]\d)?|(?P<only>1[0-2]|[1-9])(?= ?(?i:[ap]\.?m\b|o'clock)))"
     r"(?: ?(?P<half>(?i:[ap]m\b|[ap]\.m\.))| o'clock)?(?![\w]|:\d)"

@@ -37,9 +37,8 @@ _EDITION: Final = re.compile(
 )
 
 
-_INNER_CAPITAL: Final = re.compile(
-    r"[ \"'(*#-]*+.?+[\s\S]*?[^\W_a-z]"
-)  # one that does not merely begin the sentence, or a digit
+# One that does not merely begin the sentence, or a digit.
+_INNER_CAPITAL: Final = re.compile(r"[ \"'(*#-]*+.?+[\s\S]*?[^\W_a-z]")
 
 
 def may_hold_name(text: str) -> bool:

@@ -73,10 +73,11 @@ _CHANGED: Final = re.compile(
 )
 
 
+# "We have nine loggers": how many somebody has says nothing of the thing.
 _OWN: Final = re.compile(
     r"(?i)\W*(?:(?:and|but|so) )?(?:I|we)(?:'ve)? (?:(?:still|now|already|only|also|just|currently) )?"
     r"(?:have|had|got|own|owned|keep|kept|use|used|run|ran|bought|ordered|installed|sold|lost|found|saw)\b"
-)  # "We have nine loggers": how many somebody has says nothing of the thing
+)
 
 
 _PRESENTS_ITSELF: Final = re.compile(

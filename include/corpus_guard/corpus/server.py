@@ -46,9 +46,8 @@ log = logging.getLogger(__name__)
 START_SECONDS = 60
 # What Chroma's own command `chroma` calls (chromadb 1.5.9), without the client that it imports first: a second each start.
 _CHROMA = "import sys, chromadb_rust_bindings as chroma; chroma.cli(['chroma', *sys.argv[1:]])"
-_OVERWRITTEN_MEMORY = {
-    "MALLOC_PERTURB_": "165"
-}  # read by glibc: any byte but 0 turns it on; other C libraries ignore it
+# Read by glibc: any byte but 0 turns it on; other C libraries ignore it.
+_OVERWRITTEN_MEMORY = {"MALLOC_PERTURB_": "165"}
 OWNER_SECONDS = 300  # another command may own the store for as long as a refresh of a small corpus takes
 
 

@@ -39,9 +39,8 @@ class ProbeCandidate(JsonRecord):
     kind: str
     trained_on: str
     auc: float  # on unseen questions
-    champion_auc: (
-        float | None
-    )  # of the probe in use, on the same questions; None: no probe in use fits the language model
+    # Of the probe in use, on the same questions; None: no probe in use fits the language model.
+    champion_auc: float | None
     counts: bool  # its vote counts beside the judge's
     shortfalls: tuple[str, ...]  # reasons why it does not
     figures: Mapping[str, float]

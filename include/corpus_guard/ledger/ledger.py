@@ -37,11 +37,8 @@ BUSY_SECONDS = 60  # a writer waits this long for another's transaction; ours la
 LOCK_SECONDS = 600  # a publisher may have thousands of chunks to write
 POLL_SECONDS = 0.05  # between two tries to take a lock
 PROBES = 3  # a lock is held if so many tries meet it: another process that only looks takes it for microseconds
-KEEPALIVE = {
-    "idle": 60,
-    "interval": 20,
-    "count": 3,
-}  # seconds, seconds, packets: a lost machine frees its locks in two minutes
+# Seconds, seconds and packets: a lost machine frees its locks in two minutes.
+KEEPALIVE = {"idle": 60, "interval": 20, "count": 3}
 
 
 class Ledger:

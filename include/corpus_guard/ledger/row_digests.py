@@ -66,9 +66,10 @@ UNLOGGED: Final[Mapping[str, str]] = MappingProxyType(
 )
 """``table`` or ``table.column`` → why no event holds its digest."""
 
+# Of all other tables: the first column of the primary key.
 _GROUP_COLUMNS: Final = MappingProxyType(
     {"bands": "version_id", "chunks": "version_id", "publications": "doc_id", "seals": "run_id"}
-)  # of all other tables: the first column of the primary key
+)
 
 DIGESTED_TABLES: Final[Mapping[str, sa.Table]] = MappingProxyType(
     {table.name: table for table in metadata.sorted_tables if table.name not in UNLOGGED}

@@ -52,9 +52,8 @@ class AnswerWithStates:
     """An answer, and the model's hidden states after the prompt and before the first token of the answer."""
 
     answered: GeneratedAnswer
-    states: NDArray[
-        np.float32
-    ]  # of the prompt's last token: [layers + 1, hidden]; embeddings, then each layer's output
+    # Of the prompt's last token: [layers + 1, hidden]; embeddings, then each layer's output.
+    states: NDArray[np.float32]
     tokens: int  # of the prompt
 
 

@@ -155,9 +155,8 @@ class Vocabulary:
     def _find_best(self, word: str) -> tuple[int, ...]:
         """Return the pieces of a word whose log-probabilities have the highest sum."""
         best = [0.0] + [-math.inf] * len(word)
-        last: list[tuple[int, int]] = [(0, 0)] * (
-            len(word) + 1
-        )  # where the piece that ends here starts, and its number
+        # Where the piece that ends here starts, and its number.
+        last: list[tuple[int, int]] = [(0, 0)] * (len(word) + 1)
         for start in range(len(word)):
             if (score := best[start] + self._unknown_score) > best[start + 1]:
                 best[start + 1], last[start + 1] = score, (start, self._unknown)

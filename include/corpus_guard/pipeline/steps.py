@@ -126,9 +126,8 @@ class EndedRefresh(TypedDict):
     unchanged: int
     failed: int
     vanished: int
-    skipped: dict[
-        str, dict[str, int]
-    ]  # source → reason → entries that are no documents (hidden, links that lead out, …)
+    # Source → reason → entries that are no documents (hidden, links that lead out, …)
+    skipped: dict[str, dict[str, int]]
     unlisted: list[str]  # sources that could not be listed; runs of older releases lack it
     published: int  # chunks
     retired: int  # chunks

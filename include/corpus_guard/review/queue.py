@@ -55,9 +55,8 @@ class QueueItem(JsonRecord):
     findings: tuple[Finding, ...]
     revision: str = ""  # a decision is bound to it; see `corpus_guard.review.decisions.ItemRevision`
     severity: str | None = None  # of the worst finding that is not muted
-    campaign: str | None = (
-        None  # shared by near-duplicates, or by items of one principal with findings of the same checks
-    )
+    # Shared by near-duplicates, or by items of one principal with findings of the same checks.
+    campaign: str | None = None
     run_id: str = ""  # the run that screened it
     waits_since: datetime | None = None
     reopened_at: datetime | None = None  # served, and waiting since then; None: not reopened

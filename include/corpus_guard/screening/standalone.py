@@ -96,9 +96,8 @@ class ScreenedDocument:
     stamp: Stamp
     lines: tuple[int, ...]  # of each finding, in the text as parsed, from 1; 0: it has no place there
     quotes: tuple[str, ...]  # the text at that place or in hidden text, at most `QUOTED_CHARS`; empty: it has no place
-    contradicted: tuple[
-        ContradictedText | None, ...
-    ]  # what each finding contradicts among the documents to compare with
+    # What each finding contradicts among the documents to compare with.
+    contradicted: tuple[ContradictedText | None, ...]
 
     def as_dict(self, *, quoted: bool = False) -> dict[str, object]:
         """Return a JSON-ready form, with `shadow_verdict` only where it differs from the verdict.

@@ -113,9 +113,8 @@ class Trace(JsonRecord):
     missing: int = 0  # chunks that were served then and have been erased since
     answer_before: str | None = None  # of the RAG model, from what was retrieved first; None: not asked
     answer_after: str | None = None  # with the traced texts set aside
-    reproduced: bool | None = (
-        None  # the model, asked again, made the reported claim; None: not asked, or an older trace
-    )
+    # The model, asked again, made the reported claim; None: not asked, or an older trace.
+    reproduced: bool | None = None
     activations: TestimonyRecord | None = None  # vote on the first answer; None: an older trace
     failure: str | None = None  # why the judge failed
     seconds: float = 0.0  # of the attempt that finished it

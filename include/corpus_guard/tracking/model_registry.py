@@ -27,11 +27,12 @@ MODEL_DESCRIPTIONS: Final = {
 }
 CHAMPION_ALIAS: Final = "champion"
 CHALLENGER_ALIAS: Final = "challenger"
+# Below the run's artifacts.
 ARTIFACT_FOLDERS: Final = {
     Detector.PROBE: "probe",
     Detector.JUDGE: "judge",
     Detector.FILTER: "filter",
-}  # below the run's artifacts
+}
 _UNREACHABLE: Final = ("MLflow's model registry", "check that it runs, then run again")
 
 

@@ -81,9 +81,8 @@ def current_deployment(request: Request) -> Deployment:
 
 def _file_states(deployment: Deployment) -> tuple[object, ...]:
     settings = deployment.settings
-    own = sorted(
-        settings.extensions_folder.glob("*/*.yaml")
-    )  # suites and packs of rules; code of one's own is imported once
+    # Suites and packs of rules; code of one's own is imported once.
+    own = sorted(settings.extensions_folder.glob("*/*.yaml"))
     files = (settings.policy_file, settings.sources_file, settings.reviewers, *own)
     return tuple((path, _file_state(path)) for path in files)
 

@@ -53,9 +53,8 @@ class LearnedModel:
     tau: float  # of these features
     threshold: float  # from this probability on a text is taken for poisoned, 0..1
     trained: Classifier = field(repr=False)
-    _file_sha256: str = field(
-        default="", init=False, repr=False
-    )  # of the file it was read from; not copied by `replace`
+    # Of the file it was read from; not copied by `replace`.
+    _file_sha256: str = field(default="", init=False, repr=False)
 
     def probabilities(self, matrix: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the probability of each text of being adversarial, 0..1.

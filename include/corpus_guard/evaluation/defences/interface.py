@@ -54,9 +54,8 @@ class DefenceResources:
     """Models and thresholds that defences are built from."""
 
     perplexities: Callable[[Sequence[str]], Sequence[float] | NDArray[np.float64]]  # of each text, >= 1
-    ordinary: Sequence[
-        str
-    ]  # random texts of the corpus that perplexity thresholds are taken from; the paper takes 1,000
+    # Random texts of the corpus that perplexity thresholds are taken from; the paper takes 1,000.
+    ordinary: Sequence[str]
     filterrag: RetrievalFilter
     ml_filterrag: RetrievalFilter
     prompted: RagModel | None = None  # the RAG model under `trigger.system_prompt`; None: it does not follow prompts

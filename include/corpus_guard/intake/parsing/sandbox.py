@@ -42,9 +42,8 @@ _REPLY_OVERHEAD = 2**20  # bytes for everything in a reply that is neither text 
 _JSON_CHAR = 6  # bytes one code point can take: "\u0000"
 _PIPE_BYTES = 2**18
 _PATIENCE = 6  # times its CPU time that a document may take by the clock: the machine may be busy with others
-_LIGHT = frozenset(
-    {media.ROW, media.BROKEN_ROW, media.TEXT, media.MARKDOWN, media.BINARY}
-)  # binary data is not read at all
+# Binary data is not read at all.
+_LIGHT = frozenset({media.ROW, media.BROKEN_ROW, media.TEXT, media.MARKDOWN, media.BINARY})
 _LIGHT_BYTES = 2**20
 
 

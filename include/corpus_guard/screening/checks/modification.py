@@ -50,12 +50,13 @@ _VERSION_KEYS: Final = frozenset({"version", "revision", "edition"})
 _MAX_COMPARED: Final = 200  # changes of an edit whose sentences are compared
 _MAX_RESTATED: Final = 5  # sentences of an edit that are reported
 _SENTENCE_END: Final = re.compile(r"[.!?](?=\s)\s?|\n")
+# The others are numbers.
 _FACT_OF_KIND: Final[Mapping[Kind | None, tuple[str, str]]] = {
     **dict.fromkeys((Kind.PHONE, Kind.IBAN, Kind.EMAIL, Kind.DOMAIN), (ADDRESS, "An address or account")),
     Kind.NEGATION: (SENSE, "The sense"),
     Kind.DATE: ("date", "A date"),
     Kind.NAME: ("name", "A name"),
-}  # the others are numbers
+}
 _LINE_CHARS: Final = 60  # before a change, in which its line must begin
 _ANNOUNCEMENT: Final = re.compile(  # at the start of a line, at most two words before the change
     r"\W*(?:last |date |page )?(?:updated|modified|changed|revised|edited|version|revision|edition|aktualisiert|mis à jour)"

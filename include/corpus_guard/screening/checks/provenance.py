@@ -36,13 +36,14 @@ MODIFIED_KEYS: Final = frozenset(
 )
 _DATE_KEYS: Final = _CREATED_KEYS | MODIFIED_KEYS | {"date", "published", "published_at", "publication_date", "issued"}
 _RESERVED_KEYS: Final = ("doc_id", "version_id", "chunk_id", "trust", "trust_level")  # set by the guard alone
+# Honest documents use them too.
 _VOUCHING_KEYS: Final = (
     "verified",
     "approved",
     "approved_by",
     "reviewed_by",
     "official",
-)  # honest documents use them too
+)
 AUTHOR_KEYS: Final = frozenset(triage.AUTHORS)
 _AUTHORITY: Final = re.compile(
     r"\b(security|admin(istrator)?s?|compliance|legal|official|human resources|hr|help ?desk|support team|board)\b"

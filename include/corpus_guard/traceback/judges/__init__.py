@@ -32,9 +32,8 @@ class JudgeConclusion:
 
     probability: float | None = None  # that the complaint is an attack, 0..1, calibrated; None: this judge cannot say
     acquitted: frozenset[str] = frozenset()  # ids of texts that looked poisoned only on their own
-    accused: frozenset[str] = (
-        frozenset()
-    )  # ids of texts whose statement more trusted texts or the right answer contradict
+    # Ids of texts whose statement more trusted texts or the right answer contradict.
+    accused: frozenset[str] = frozenset()
     support: Mapping[str, SupportEvidence] = field(default_factory=dict)  # by id, what texts say; none: not read
 
 

@@ -59,9 +59,8 @@ _WATCHED = re.compile(
 _PICTURE = re.compile(r"url\(([\"']?)data:(?!text/css)[\w/+.;=-]{1,80};base64,[A-Za-z0-9+/=]*\1\)", re.IGNORECASE)
 _NAMES = re.compile(r"[.#]([\w-]+)")
 _NOT_PLAIN = re.compile(r"[\\\[(\"']")  # a selector whose names are not all names of elements
-_ALWAYS = re.compile(
-    r":(?:(?:lang|dir)\([^()]*\)|not\(:target\)|defined\b|scope\b|focus-visible\b)"
-)  # what the parser does not know
+# What the parser does not know.
+_ALWAYS = re.compile(r":(?:(?:lang|dir)\([^()]*\)|not\(:target\)|defined\b|scope\b|focus-visible\b)")
 _OLD_IS = re.compile(r":(?:-webkit-any|-moz-any|matches)\(")
 _QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'|:where\([^()]*\)")
 _IDS, _CLASSES, _TYPES = (

@@ -32,9 +32,8 @@ _MARGIN_PARTS = r"word/(?:header|footer)\d{0,3}\.xml"
 _V = "{urn:schemas-microsoft-com:vml}"
 _M = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 _SPACES = {f"{W}cr": f"{W}br", f"{W}ptab": f"{W}tab"}  # mammoth drops the former, which would join words
-_AROUND_TEXT = tuple(
-    f"{W}{name}" for name in ("bdo", "dir", "fldSimple", "ruby", "rubyBase")
-)  # mammoth skips their content
+# Mammoth skips their content.
+_AROUND_TEXT = tuple(f"{W}{name}" for name in ("bdo", "dir", "fldSimple", "ruby", "rubyBase"))
 
 
 def read(content: bytes) -> ParsedDocument:

@@ -211,9 +211,8 @@ def _find_cells_beyond(text: str, raw: RawParts) -> Iterator[tuple[int, int, str
 
 def _split_row(row: str, start: int) -> list[tuple[int, int]]:
     """Return the places of a row's cells, where the row begins at `start`; bars at its ends part nothing."""
-    plain_row = _INLINE_CODE.sub(
-        lambda code: "x" * len(code[0]), row
-    )  # some renderers part cells at bars in code, others not
+    # Some renderers part cells at bars in code, others not.
+    plain_row = _INLINE_CODE.sub(lambda code: "x" * len(code[0]), row)
     edges = [bar.start() for bar in _BAR.finditer(plain_row)]
     first, last = len(row) - len(row.lstrip()), len(row.rstrip())
     inner = [edge for edge in edges if first < edge < last - 1]
