@@ -361,11 +361,12 @@ def _proposals(ledger: Ledger, policy: Policy, scope: Scope) -> list[PlannedStep
         "Cannot be taken back. Afterwards near copies are no longer recognised, only equal bytes and texts: withdraw first, "
         "and purge when the case is understood.",
     )
+    served = _served_documents(ledger, scope)
     propose(
         StepKind.RE_EMBED,
-        _served_documents(ledger, scope.sources, scope.versions),
+        served,
         "Every vector that is served from these sources is computed again from its stored text; one that differs is replaced.",
-        _document_names(ledger, scope),
+        served,
     )
     siblings = _siblings(ledger, scope)
     propose(
@@ -433,19 +434,12 @@ def _not_purged(ledger: Ledger, scope: Scope) -> list[str]:
     return [version_id for version_id in scope.versions if version_id not in closed]
 
 
-def _served_documents(ledger: Ledger, sources: Sequence[str], accused: Sequence[str]) -> list[str]:
-    statement = sa.select(documents.c.doc_id).where(
-        documents.c.source.in_(sources),
-        documents.c.target_version.is_not(None),
-        documents.c.target_version.not_in(accused),
-    )
-    with ledger.read() as connection:
-        return list(connection.scalars(statement)) if sources else []
-
-
-def _document_names(ledger: Ledger, scope: Scope) -> dict[str, str]:
+def _served_documents(ledger: Ledger, scope: Scope) -> dict[str, str]:
+    """Return the served documents of the sources, but those accused: id → source and URI."""
     statement = sa.select(documents.c.doc_id, documents.c.source, documents.c.uri).where(
-        documents.c.source.in_(scope.sources)
+        documents.c.source.in_(scope.sources),
+        documents.c.target_version.is_not(None),
+        documents.c.target_version.not_in(scope.versions),
     )
     with ledger.read() as connection:
         return {row.doc_id: f"{row.source}/{row.uri}" for row in connection.execute(statement)}
