@@ -1,7 +1,7 @@
 """Plain form of a text, in which disguised letters read as what they look like.
 
 `fold` gives the form that instruction rules are written for: NFKC, lower case, letters that look Latin made
-Latin (Unicode TR39), accents and invisible characters dropped, white space collapsed. Rules fold their own
+Latin (Unicode TR39), accents and invisible characters dropped, blank ones and white space made one space. Rules fold their own
 literals by the same table (`fold_literals`), so a pattern in French or Russian meets the text in the same
 form.
 
@@ -24,7 +24,7 @@ from corpus_guard.errors import SettingsError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-FOLDING_VERSION: Final = "4"
+FOLDING_VERSION: Final = "5"
 """Changed whenever the same text could fold or decode differently: part of the digests of the checks that use
 it."""
 
@@ -92,8 +92,8 @@ def _fold_char(char: str) -> str:
         return "\ufffd"
     if code in _PUNCTUATION:
         return _PUNCTUATION[code]
-    if char.isspace() or _invisible(code):
-        return " " if char.isspace() else ""
+    if char.isspace() or code in _BLANKS or _invisible(code):
+        return " " if char.isspace() or code in _BLANKS else ""
     if code in _lookalikes() and not unicodedata.normalize("NFKC", char).isascii():
         return _lookalikes()[code]
     # Accents are dropped (é → e) so that marks piled on letters hide nothing; Hangul is put together again.
@@ -104,14 +104,16 @@ def _fold_char(char: str) -> str:
 
 
 def _invisible(code: int) -> bool:
-    """Return True for what is drawn as nothing: format characters, tags, selectors, marks, fillers; and for lost letters."""
-    if code in _FILLERS:
+    """Return True for what is drawn as nothing: format characters, tags, selectors, marks; and for lost letters."""
+    if code == _LOST:
         return True
     category = unicodedata.category(chr(code))
     return category in {"Cf", "Mn", "Me"} or (category == "Cc" and not chr(code).isspace())
 
 
-_FILLERS: Final = frozenset({0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x3164, 0xFFA0, 0x2800, 0xFFFD})
+_BLANKS: Final = frozenset({0x115F, 0x1160, 0x2800, 0x3164, 0xFFA0, 0xFFFC, 0x1D159})
+"""Drawn as a space: fillers of Hangul, an empty cell of Braille, the place of an object, a note without a head."""
+_LOST: Final = 0xFFFD
 _TABLE: Final = _Table()
 
 
@@ -173,6 +175,11 @@ class FoldedText:
         self._starts = array("I")  # offset in the original of each folded character, as far as it was computed
         self._read = 0  # characters of the original read so far
         self._gap = -1  # where the white space begins that they ended with
+
+    @property
+    def is_plain(self) -> bool:
+        """True where folding changes nothing but cases and white space."""
+        return self._is_plain
 
     def origin(self, start: int, end: int) -> Span:
         """Return the span of the original that became ``text[start:end]``, clamped to the original."""

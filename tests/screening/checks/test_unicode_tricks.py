@@ -53,6 +53,18 @@ def test_a_latin_i_in_ukrainian_is_a_slip() -> None:
     assert findings(prose + "pаypal, аccount, pаssword")["mixed_script"].severity is Severity.HIGH
 
 
+@pytest.mark.parametrize(
+    "blank", ["\u200e", "\u206a", "\ufe0f", "\U000e0100", "\u2800", "\ufffc", "\U0001d159"], ids=ascii
+)
+def test_three_invisible_characters_between_letters_of_a_sentence_count_as_zero_width(blank: str) -> None:
+    assert findings(f"Pay{blank}in{blank}voices{blank}now")["zero_width"].severity is Severity.MEDIUM
+    assert "zero_width" not in findings(f"Pay in{blank}voices now" + " at once" * 30 + f" and in{blank}time")
+
+
+def test_soft_hyphens_do_not_count_as_zero_width() -> None:
+    assert "zero_width" not in findings("Donau\u00addampf\u00adschiff\u00adfahrts\u00adgesell\u00adschaft")
+
+
 HARMLESS = {
     "mixed_script": "naïve words ",
     "tags": "🏴\U000e0067\U000e0062\U000e0073\U000e0063\U000e0074\U000e007f ",

@@ -1,12 +1,13 @@
 """Texts hidden in a text in another form.
 
-Three kinds:
+Kinds:
 
 - *Runs* of characters that stand for others (base64, hex, Morse, tag characters, …; see `_decoders`). The
   runs of one kind are read as one text, so that an order cut into several runs is read whole.
 - *The whole text* by another reading: reversed, upside down, words in reverse order, digits for letters.
 - *Stretches* whose letters are shifted or mirrored in the alphabet (see `_ciphers`).
 - *Letters one by one*: spaced out.
+- *Stretches* in which signs join or cut the words (see `_separators`).
 
 A cheap test decides which decoders run. Every position in a view leads back to a span of the original. Where
 a budget ends the reading, the view says so (`cut_off`): what was not read is not clean.
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Final
@@ -27,6 +28,7 @@ from corpus_guard.domain import Span
 from corpus_guard.errors import GuardError
 from corpus_guard.screening.checks import _decoders
 from corpus_guard.screening.checks._ciphers import COMMON, KEYS, KINDS, SHIFTED, TRIGGER, decipher, whole_word
+from corpus_guard.screening.checks._separators import BLANK_BESIDE_LETTERS, Rewriting, read_blanks, rests_on
 from corpus_guard.screening.folding import FoldedText
 
 MAX_RUNS: Final = 20_000
@@ -47,6 +49,11 @@ class DecodedView:
     locate: Callable[[int, int], Span]  # offsets in `text` → span of the document
     loose: bool = False  # word boundaries, and the difference between i and l, are lost
     cut_off: bool = False  # the document holds more of this kind than was decoded
+    places: Sequence[int] = ()  # offsets in the document of what was replaced; empty: all of the view was
+
+    def is_disguised(self, span: Span) -> bool:
+        """Return whether a span of the document reads differently in this view."""
+        return not self.places or rests_on(self.places, span)
 
 
 def decode_views(folded: FoldedText, without: Collection[str] = ()) -> Iterator[DecodedView]:
@@ -59,6 +66,8 @@ def decode_views(folded: FoldedText, without: Collection[str] = ()) -> Iterator[
     """
     text = folded.original
     read_whole = bool(_READING_KINDS & set(without))
+    if not folded.is_plain and BLANKS not in without and BLANK_BESIDE_LETTERS.search(text.encode("utf-8", "replace")):
+        yield from _rewritten(BLANKS, read_blanks(text))
     if not text.isascii() and _UNUSUAL.search(text.encode("utf-8", "replace")):
         for decoder in _UNUSUAL_RUNS:
             yield from _runs(decoder, text)
@@ -75,6 +84,11 @@ def decode_views(folded: FoldedText, without: Collection[str] = ()) -> Iterator[
         for trigger in _triggered(readings, folded.data):
             _, _, read = _READINGS[trigger]
             yield from read(folded)
+
+
+def _rewritten(kind: str, rewritings: Iterable[Rewriting]) -> Iterator[DecodedView]:
+    for each in rewritings:
+        yield DecodedView(kind, each.text, each.locate, places=each.places)
 
 
 # --- runs ---------------------------------------------------------------------------------------------------
@@ -207,6 +221,7 @@ _RUN_DECODERS: Final = (
 
 # --- readings of the whole text -----------------------------------------------------------------------------
 
+BLANKS: Final = "words with invisible characters between or within them"
 REVERSED: Final = "reversed letters"
 REVERSED_WORDS: Final = "words in reverse order"
 SPACED: Final = "spaced-out letters"

@@ -357,7 +357,8 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
             return
 
         def weigh_in_view(rule: InstructionRule, span: Span) -> _RuleHits | None:
-            return weigh(rule, view.locate(span.start, span.end))
+            place = view.locate(span.start, span.end)
+            return weigh(rule, place) if view.is_disguised(place) else None
 
         inner = fold(view.text)
         doubtful = find_doubtful(view.text, self._orders)

@@ -4,7 +4,8 @@ Findings, in the text as it stands:
 
 - ``unicode.tags``: tag characters outside flag emoji; nothing draws them, models read them as letters.
 - ``unicode.variation_selectors``: four or more in a row; they carry bytes. One and the same a few times says nothing, and is low.
-- ``unicode.zero_width``: zero-width characters inside words of Latin letters, or many in a row.
+- ``unicode.zero_width``: zero-width characters inside words of Latin letters, or many in a row; and other characters that
+  nothing draws, where three and more stand between Latin letters close to each other.
 - ``unicode.bidi``: direction overrides, and embeddings or isolates that are left open or turn Latin text
   around.
 - ``unicode.mixed_script``: Cyrillic, Greek, Armenian or Cherokee lookalikes inside a Latin word.
@@ -33,6 +34,7 @@ from pydantic import Field
 
 from corpus_guard.domain import Finding, Severity, Span, Version, canonical_json, digest
 from corpus_guard.screening.check import ConfiguredCheck, Hits, Params
+from corpus_guard.screening.checks._separators import BLANK_BESIDE_LETTERS, crowded_blanks
 from corpus_guard.screening.folding import FOLDING_VERSION, latin_lookalike
 from corpus_guard.screening.survey.survey import Survey
 from corpus_guard.screening.tags import tag_ids
@@ -59,7 +61,7 @@ class UnicodeTricks(ConfiguredCheck[UnicodeParams]):
 
     name = "unicode"
     params_class = UnicodeParams
-    code_version = ("3",)
+    code_version = ("4",)
 
     def __init__(self, params: UnicodeParams | None = None) -> None:
         super().__init__(params)
@@ -89,11 +91,14 @@ class UnicodeTricks(ConfiguredCheck[UnicodeParams]):
             yield from _controls(text)
         if text.isascii():
             return
+        is_crowded = bool(BLANK_BESIDE_LETTERS.search(text.encode("utf-8", "replace")))
         if _INVISIBLE.search(text):
             yield from _tag_characters(text)
             yield from self._variation_selectors(text)
-            yield from self._zero_width(text)
             yield from _bidi(text)
+            is_crowded = True
+        if is_crowded:
+            yield from self._zero_width(text)
         if _MIXED.search(text):
             yield from _mixed_script(text)
         if _DAMAGED_OR_STYLISED.search(text):
@@ -110,7 +115,7 @@ class UnicodeTricks(ConfiguredCheck[UnicodeParams]):
 
     def _zero_width(self, text: str) -> Iterator[Finding]:
         runs = _places(self._zero_run, text)
-        inside = _places(_ZERO_WIDTH_INSIDE, text)
+        inside = sorted({*_places(_ZERO_WIDTH_INSIDE, text), *crowded_blanks(text)[:MAX_HITS]}, key=lambda it: it.start)
         if runs:
             message = f"{self.params.zero_width_run} or more zero-width characters in a row, which can carry a message"
             yield _finding("zero_width", Severity.HIGH, 0.9, message, runs)
@@ -193,7 +198,8 @@ _GREEK_LOOKALIKES: Final = frozenset("οιϲϳΑΒΕΖΗΙΚΜΝΟΡΤΥΧ")
 def _is_plain(text: str) -> bool:
     """Return True for a text with nothing to find, as nearly all are; RE2 tells them in a tenth of the time."""
     try:
-        return not _NOT_PLAIN.search(text.encode())
+        data = text.encode()
+        return not _NOT_PLAIN.search(data) and (text.isascii() or not BLANK_BESIDE_LETTERS.search(data))
     except UnicodeEncodeError:  # a lone surrogate
         return False
 
