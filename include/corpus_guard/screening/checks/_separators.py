@@ -3,22 +3,27 @@
 Each reader takes a text and returns the stretches of it in which signs stand where a person sees none, or reads past them:
 
 - *Blanks*: characters that nothing draws stand for the spaces, or within the words.
+- *Cut words*: markup, signs or numbers of notes within words, and letters by their numbers.
+- *Joined words*: one and the same sign between all words or every few, of a line, of short lines, of strings or of captions.
+- *Words with capitals*, *columns* of tables read downwards, and words right behind a line break as programs write it.
 
-Only stretches with several such places are read, and a hit counts only where it holds one of them: the plain words around them
-are read as they stand.
+A trigger names the frequent words that an order can hardly do without, so that code, addresses and lists seldom hit it. Only
+stretches with several such places are read, and a hit counts only where it holds enough of them: the plain words around them are
+read as they stand. What it does not read: words cut by spaces, and words between more than `MAX_SHAPES` different signs.
 """
 
 from __future__ import annotations
 
+import html
 import re
 import sys
 import unicodedata
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
-from itertools import groupby
-from typing import Final
+from functools import cache, lru_cache
+from itertools import chain, groupby, pairwise
+from typing import Final, TypeAlias
 
 import re2
 
@@ -32,6 +37,12 @@ CHARS_PER_PLACE: Final = 60
 """Characters of a hit for each place that it must hold, up to `MIN_PLACES`: a long sentence may hold one by chance."""
 AROUND: Final = 300
 """Characters on either side of a stretch that are read with it, at most; an empty line ends it before."""
+
+
+Edit: TypeAlias = tuple[int, int, str]
+"""Start and end in the document, and what stands there instead."""
+Stretch: TypeAlias = tuple[Span, Sequence[Edit]]
+"""A part of the document, and its edits in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +69,8 @@ class Rewriting:
         return place, place + 1
 
 
-def rewrite(text: str, stretches: Iterable[tuple[Span, Iterable[tuple[int, int, str]]]]) -> Rewriting:
-    """Return stretches of a text, an empty line between them.
-
-    Args:
-        text: the document.
-        stretches: each with its edits, in order: start and end in the document, and what stands there instead.
-    """
+def rewrite(text: str, stretches: Iterable[Stretch]) -> Rewriting:
+    """Return stretches of a text with their edits, an empty line between them."""
     parts: list[str] = []
     starts: list[int] = []
     spans: list[tuple[int, int, bool]] = []
@@ -165,25 +171,17 @@ def read_blanks(text: str) -> tuple[Rewriting, ...]:
     stretches = list(find_stretches(text, places))
     if not stretches:
         return ()
-    starts = [start for start, _ in spans]
 
     def with_instead(instead: str) -> Rewriting:
-        return rewrite(
-            text,
-            (
-                (
-                    stretch,
-                    [
-                        (start, end, instead)
-                        for start, end in spans[bisect_left(starts, stretch.start) : bisect_left(starts, stretch.end)]
-                        if end <= stretch.end
-                    ],
-                )
-                for stretch in stretches
-            ),
-        )
+        edits = [(start, end, instead) for start, end in spans]
+        return rewrite(text, [(stretch, _within(edits, stretch)) for stretch in stretches])
 
     return with_instead(" "), with_instead("")
+
+
+def _within(edits: Sequence[Edit], stretch: Span) -> list[Edit]:
+    first, last = (bisect_left(edits, at, key=lambda edit: edit[0]) for at in (stretch.start, stretch.end))
+    return [edit for edit in edits[first:last] if edit[1] <= stretch.end]
 
 
 def crowded_blanks(text: str) -> list[Span]:
@@ -202,4 +200,297 @@ def crowded_blanks(text: str) -> list[Span]:
         span
         for span, number in zip(spans, numbers, strict=True)
         if number < len(stretches) and stretches[number].start <= span.start
+    ]
+
+
+# --- cut words ----------------------------------------------------------------------------------------------
+
+_TELLING: Final = (
+    *(
+        "the",
+        "that",
+        "this",
+        "these",
+        "they",
+        "them",
+        "you",
+        "your",
+        "and",
+        "any",
+        "all",
+        "must",
+        "not",
+        "has",
+        "have",
+        "are",
+    ),
+    *(
+        "user",
+        "users",
+        "with",
+        "when",
+        "from",
+        "about",
+        "always",
+        "never",
+        "should",
+        "say",
+        "tell",
+        "page",
+        "other",
+        "others",
+    ),
+    *("will", "which", "who", "anyone", "asks", "answer", "answers", "ignore", "disregard", "previous", "instructions"),
+    *(
+        "assistant",
+        "assistants",
+        "model",
+        "models",
+        "document",
+        "recommend",
+        "summarise",
+        "summarize",
+        "reading",
+        "leave",
+    ),
+    *("system", "prompt", "reply", "send", "reveal", "follow", "sources", "call", "out"),
+    *(
+        "nicht",
+        "alle",
+        "dass",
+        "eine",
+        "wenn",
+        "und",
+        "vous",
+        "toutes",
+        "dans",
+        "pour",
+        "para",
+        "todas",
+        "cuando",
+        "tutte",
+    ),
+)
+"""Words that orders can hardly do without, most of them frequent in any text."""
+_SIGN: Final = r"(?:[*_`~\\.|/{}·-]{1,3}|(?:<[^<>]*>)+|= |\" ?\")"
+_SIGN_OR_APOSTROPHE: Final = rf"(?:'|{_SIGN})"
+
+
+def _cut_in_two(word: str) -> str:
+    places = range(1, len(word))
+    # "user's" is cut by no one
+    return "|".join(f"{word[:at]}{_SIGN if word[at:] == 's' else _SIGN_OR_APOSTROPHE}{word[at:]}" for at in places)
+
+
+CUT_WORDS: Final = (
+    rf"\b(?:{'|'.join(_cut_in_two(word) for word in _TELLING if len(word) > 2)})\b",
+    r"[a-z](?:&#x?[0-9a-f]{2,6};|\\u\{?00[2-7][0-9a-f]\}?|%[2-7][0-9a-f])[a-z]",
+    # notes behind words: words7 of8 a9 sentence10
+    r"(?:\b[a-z]{2,}[.,]?(?:[0-9]{1,3}| ?\[\^?[0-9]{1,3}\])[.,]? (?:[a-z]+[.,]? ){0,2}){3}",
+)
+"""RE2, on folded text: a frequent word with a sign in it, a letter by its number, words with numbers of notes."""
+_WITHIN_WORDS: Final = re.compile(
+    r"(?P<code>&(?:\#[0-9]{2,7}|\#[xX][0-9A-Fa-f]{2,6});|\\u(?:[0-9A-Fa-f]{4}|\{[0-9A-Fa-f]{2,6}\})|\\x[0-9A-Fa-f]{2}|%[2-7][0-9A-Fa-f])"
+    r"|(?P<tag>(?:<!--[^<>]{0,200}-->|</?[A-Za-z][^<>\n]{0,200}>)+)"
+    r"|(?P<note>(?<=[^\W\d_])[.,]?(?:\[\^?[0-9]{1,3}\]|\^?[0-9¹²³⁰⁴-⁹₀-₉]{1,3})(?!\w))"
+    r"|(?P<sign>\\[A-Za-z]{2,20}\{|[*_`~\\{}]{1,3}|(?<=[^\W\d_])(?:[-.'’|/·‐‑]|=?\r?\n[ \t]|=\r?\n|\"\s*\")(?=[^\W\d_]))"
+)
+"""What may stand within a word, or around a part of it."""
+_NOT_WORD: Final = re.compile(r"[\W_]")
+
+
+def read_cut_words(text: str, window: Span) -> list[Stretch]:
+    """Return stretches whose words hold markup, signs or numbers of notes, without these; letters by their numbers are read."""
+    matches = list(_WITHIN_WORDS.finditer(text, window.start, window.end))
+    places = [match.start() for match in matches if _is_within_word(text, match)]
+    edits = [(*match.span(), _instead(text, match)) for match in matches]
+    return [(stretch, _within(edits, stretch)) for stretch in find_stretches(text, places)]
+
+
+def _is_within_word(text: str, match: re.Match[str]) -> bool:
+    if match.lastgroup == "note":
+        return True
+    start, end = match.span()
+    return start > 0 and end < len(text) and not (_NOT_WORD.match(text, start - 1) or _NOT_WORD.match(text, end))
+
+
+def _instead(text: str, match: re.Match[str]) -> str:
+    if match.lastgroup == "code":
+        return _unescaped(match[0])
+    if match.lastgroup == "note":
+        return match[0][:1] if match[0][0] in ".," else ""
+    return " " if match.lastgroup == "tag" and not _is_within_word(text, match) else ""
+
+
+def _unescaped(code: str) -> str:
+    if code.startswith("&"):
+        return html.unescape(code)
+    return chr(min(int(code.lstrip("\\ux%{").rstrip("}"), 16), sys.maxunicode))
+
+
+# --- joined words -------------------------------------------------------------------------------------------
+
+MIN_JOINED: Final = 5
+"""Times that one and the same sign stands between the words of a stretch."""
+MAX_WORDS: Final = 8
+"""Words between two such signs."""
+MAX_GAP: Final = 100
+"""Characters between two words that are looked at."""
+MAX_SHAPES: Final = 3
+"""Different signs between the words of a stretch."""
+WINDOW: Final = 14
+"""Words among which `MIN_TELLING` frequent ones must be."""
+MIN_TELLING: Final = 3
+_ANY_TELLING: Final = "|".join(_TELLING)
+_LETTER: Final = r"[a-z'\x{80}-\x{10ffff}]"  # a cheap class: other scripts are seldom written so
+_BY_SIGN: Final = r"(?: ?[^a-z0-9 .,;:!?'-][^a-z0-9]{0,5}|[^a-z0-9 ]{1,3})"
+_BY_NUMBER: Final = r"[^a-z]*[0-9][^a-z]*"
+_BY_TAG: Final = r"(?: ?<[^<>]*>)+ ?"
+_LINE_MARK: Final = r"(?: (?:[>#*;+|/]{1,2}|[0-9]{1,4}\.?) |(?:\\n)?\",? ?\"|\\n)"
+JOINED_WORDS: Final = (
+    *(
+        rf"(?:^|[^a-z])(?:{_ANY_TELLING}){sign}(?:{_LETTER}+[.,]?{sign}){{0,2}}(?:{_ANY_TELLING}){sign}"
+        rf"(?:{_LETTER}+[.,]?{sign}){{0,3}}(?:{_ANY_TELLING})(?:[^a-z]|$)"
+        for sign in (_BY_SIGN, _BY_NUMBER, _BY_TAG)
+    ),
+    r"[0-9] --> [0-9]",
+    rf"(?:{_LINE_MARK}{_LETTER}+[.,]?(?: {_LETTER}+[.,]?){{0,3}}){{5}}",
+)
+"""RE2, on folded text: frequent words with signs or numbers between them, captions, short lines with one mark before each."""
+_PARTS: Final = re.compile(r"<[^<>\n]{0,200}>|\\[nrt](?=\\|[^\w\s])|[^\W\d_]+(?:['’][^\W\d_]+)?")
+_TELLING_WORDS: Final = frozenset(_TELLING)
+_PUNCTUATION: Final = re.compile(r"^[.,;:!?]+(?=\S|\n)")
+
+
+_OF_PROSE: Final = frozenset({"", *",.;:!?-–—"})
+
+
+@lru_cache(maxsize=4096)
+def _shape(gap: str) -> str:
+    """Return what stands between two words, with digits, tags and spaces made one each; "" for what prose holds."""
+    shape = re.sub(r"(?:<[^<>]*>)+", "<>", gap)
+    shape = re.sub(r"\d+", "0", re.sub(r" +", " ", _PUNCTUATION.sub("", shape)))
+    return "" if shape in {"'", "’"} or (" " in shape and shape.strip(" ") in _OF_PROSE) else shape
+
+
+def read_joined_words(text: str, window: Span) -> list[Stretch]:
+    """Return stretches in which one and the same sign stands between all words, or every few words, with spaces instead."""
+    words = [match.span() for match in _PARTS.finditer(text, window.start, window.end) if match[0][0] not in "<\\"]
+    gaps = (text[end : min(start, end + MAX_GAP)] for (_, end), (start, _) in pairwise(words))
+    shapes = ["" if gap == " " else _shape(gap) for gap in gaps]
+    stretches: list[Stretch] = []
+    for first, last in _rows(shapes):
+        if _tells([text[start:end].lower() for start, end in words[first : last + 1]]):
+            edits = [
+                (words[number][1] + len(_kept(text, words[number][1])), words[number + 1][0], " ")
+                for number in range(first, last)
+                if shapes[number]
+            ]
+            stretches.append((Span(words[first][0], _behind(text, words[last][1])), edits))
+    return stretches
+
+
+def _rows(shapes: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Yield the first and the last word of each row with few shapes between the words, or every few words."""
+    first, latest, count = 0, -MAX_WORDS, 0
+    seen: set[str] = set()
+    for number, shape in enumerate(shapes):
+        if not shape:
+            continue
+        if number - latest > MAX_WORDS or (shape not in seen and len(seen) == MAX_SHAPES):
+            if count >= MIN_JOINED:
+                yield first, min(latest + MAX_WORDS, number)
+            first, count = max(latest + 1, number - MAX_WORDS + 1, 0), 0
+            seen.clear()
+        seen.add(shape)
+        count += 1
+        latest = number
+    if count >= MIN_JOINED:
+        yield first, min(latest + MAX_WORDS, len(shapes))
+
+
+def _tells(words: Sequence[str]) -> bool:
+    """Return whether frequent words stand close together, as in a sentence."""
+    places = [number for number, word in enumerate(words) if word in _TELLING_WORDS]
+    return any(last - first < WINDOW for first, last in zip(places, places[MIN_TELLING - 1 :], strict=False))
+
+
+def _kept(text: str, end: int) -> str:
+    """Return the punctuation behind a word that is a sentence's own."""
+    return match[0] if (match := _PUNCTUATION.match(text[end : end + 4])) else ""
+
+
+def _behind(text: str, end: int) -> int:
+    return end + 1 if text[end : end + 1] in {".", "!", "?"} else end
+
+
+# --- words with capitals, columns, line breaks that are written -------------------------------------------------
+
+LONG_WORDS: Final = ("[a-z',]*".join([f"(?:{_ANY_TELLING})"] * MIN_TELLING),)
+"""RE2, on folded text: frequent words in one run of letters."""
+_CAPITALS: Final = re.compile(r"(?:[A-Z][a-z'’]*[,.]?){5,}")
+_CAPITAL: Final = re.compile(r"[A-Z][a-z'’]*")
+
+
+def read_capitals(text: str, window: Span) -> list[Stretch]:
+    """Return words that capital letters join, as WordsInCamelCase, with spaces between them."""
+    stretches: list[Stretch] = []
+    for match in _CAPITALS.finditer(text, window.start, window.end):
+        words = list(_CAPITAL.finditer(text, *match.span()))
+        if _tells([word[0].lower() for word in words]):
+            # A place is where a word ends, so that what is found of two words holds one.
+            edits = [(word.end() - 1, word.end(), f"{text[word.end() - 1]} ") for word in words[:-1]]
+            stretches.append((Span(match.start(), _behind(text, match.end())), edits))
+    return stretches
+
+
+COLUMNS: Final = (
+    ".*".join([rf"[,;:\]](?:{_ANY_TELLING}) [^ ]+[,;:\]]"] * MIN_TELLING),
+    ".*".join([rf"\| ?(?:{_ANY_TELLING})(?: [^ ]+)?(?: \|| [^ |]+ [^ |]+ \|)"] * MIN_TELLING),
+)
+"""RE2, on folded text: frequent words at the ends of lines or in cells."""
+_LINE: Final = re.compile(r"[^\n]+")
+_CELL: Final = re.compile(r"[^|,;:\t\]]+")
+MIN_ROWS: Final = 4
+"""Lines with as many cells each that make a table."""
+MAX_CELL_WORDS: Final = 4
+
+
+def read_columns(text: str, window: Span) -> list[Stretch]:
+    """Return the columns of tables whose cells hold a few words each, read downwards."""
+    stretches: list[Stretch] = []
+    lines = [list(_CELL.finditer(text, *line.span())) for line in _LINE.finditer(text, window.start, window.end)]
+    for size, group in groupby(lines, len):
+        rows = list(group)
+        if size < 2 or len(rows) < MIN_ROWS:
+            continue
+        for column in zip(*rows, strict=True):
+            spans = [_trimmed(text, *cell.span()) for cell in column if cell[0].strip(' "')]
+            words = [text[start:end].lower().split() for start, end in spans]
+            if all(len(each) <= MAX_CELL_WORDS for each in words) and _tells(list(chain.from_iterable(words))):
+                edits = [(end, start, " ") for (_, end), (start, _) in pairwise(spans)]
+                stretches.append((Span(spans[0][0], spans[-1][1]), edits))
+    return stretches
+
+
+def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
+    cell = text[start:end]
+    return start + len(cell) - len(cell.lstrip(' "')), end - len(cell) + len(cell.rstrip(' "'))
+
+
+WRITTEN_BREAKS: Final = (r"[a-z.,;!?]\\n\w",)
+"""RE2, on folded text: a line break as programs write it, with a word right behind it."""
+_WRITTEN_BREAK: Final = re.compile(r"(?:\\[nr])+([^\W_])")
+
+
+def read_written_breaks(text: str, window: Span) -> list[Stretch]:
+    r"""Return what stands behind each ``\n``, up to the next and `AROUND` at most, as lines of their own."""
+    matches = list(_WRITTEN_BREAK.finditer(text, window.start, window.end))
+    ends = [*(match.start() for match in matches[1:]), len(text)]
+    return [
+        (
+            Span(match.start(), min(end, _line_after(text, match.end()))),
+            [(*match.span(), match[1])],
+        )
+        for match, end in zip(matches, ends, strict=True)
     ]

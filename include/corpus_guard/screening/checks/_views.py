@@ -28,8 +28,25 @@ from corpus_guard.domain import Span
 from corpus_guard.errors import GuardError
 from corpus_guard.screening.checks import _decoders
 from corpus_guard.screening.checks._ciphers import COMMON, KEYS, KINDS, SHIFTED, TRIGGER, decipher, whole_word
-from corpus_guard.screening.checks._separators import BLANK_BESIDE_LETTERS, Rewriting, read_blanks, rests_on
-from corpus_guard.screening.folding import FoldedText
+from corpus_guard.screening.checks._separators import (
+    BLANK_BESIDE_LETTERS,
+    COLUMNS,
+    CUT_WORDS,
+    JOINED_WORDS,
+    LONG_WORDS,
+    WRITTEN_BREAKS,
+    Rewriting,
+    Stretch,
+    read_blanks,
+    read_capitals,
+    read_columns,
+    read_cut_words,
+    read_joined_words,
+    read_written_breaks,
+    rests_on,
+    rewrite,
+)
+from corpus_guard.screening.folding import FoldedText, fold
 
 MAX_RUNS: Final = 20_000
 """Encoded runs of one kind that are decoded in one text."""
@@ -37,6 +54,8 @@ MAX_RUN_CHARS: Final = 2_000_000
 """Characters of one run that are decoded."""
 MAX_DECODED_CHARS: Final = 2_000_000
 """Characters of decoded text of one kind in one text."""
+WINDOW_CHARS: Final = 4_000
+"""Characters of a part of a text that is searched for signs between and within words; the parts overlap by half."""
 LEETSPEAK: Final = "leetspeak"
 
 
@@ -50,6 +69,8 @@ class DecodedView:
     loose: bool = False  # word boundaries, and the difference between i and l, are lost
     cut_off: bool = False  # the document holds more of this kind than was decoded
     places: Sequence[int] = ()  # offsets in the document of what was replaced; empty: all of the view was
+
+    rules_alone: bool = False  # the classifier would take messages of programs for orders
 
     def is_disguised(self, span: Span) -> bool:
         """Return whether a span of the document reads differently in this view."""
@@ -77,7 +98,9 @@ def decode_views(folded: FoldedText, without: Collection[str] = ()) -> Iterator[
         if not read_whole and len(_TURNED_LETTERS.findall(text)) >= _MIN_TURNED:
             turned = text.translate(_TURNED)[::-1]
             yield DecodedView(UPSIDE_DOWN, turned, _mirrored(len(text)))
-    runs, readings = _triggers()
+    runs, readings, signs = _triggers()
+    if triggered := _triggered(signs, folded.data):
+        yield from _without_signs(text, triggered, without)
     for trigger in _triggered(runs, folded.data):
         yield from _runs(_RUN_DECODERS[trigger], text)
     if not read_whole:
@@ -88,7 +111,32 @@ def decode_views(folded: FoldedText, without: Collection[str] = ()) -> Iterator[
 
 def _rewritten(kind: str, rewritings: Iterable[Rewriting]) -> Iterator[DecodedView]:
     for each in rewritings:
-        yield DecodedView(kind, each.text, each.locate, places=each.places)
+        yield DecodedView(kind, each.text, each.locate, places=each.places, rules_alone=kind == BREAKS)
+
+
+def _without_signs(text: str, triggered: list[int], without: Collection[str]) -> Iterator[DecodedView]:
+    """Yield the stretches in which signs join or cut the words, of each kind as one text."""
+    windows: dict[str, list[Span]] = {kind: [] for _, kind, _ in _SIGNS if kind not in without}
+    for window, triggers in _windows(text, triggered):
+        for kind in {_SIGNS[trigger][1] for trigger in triggers} & windows.keys():
+            spans = windows[kind]
+            start = spans.pop().start if spans and spans[-1].end >= window.start else window.start
+            spans.append(Span(start, window.end))
+    for kind, read in dict.fromkeys(each[1:] for each in _SIGNS):
+        stretches = [stretch for window in windows.get(kind, ()) for stretch in read(text, window)]
+        if stretches:
+            yield from _rewritten(kind, [rewrite(text, stretches)])
+
+
+def _windows(text: str, triggered: list[int]) -> Iterator[tuple[Span, list[int]]]:
+    """Yield the parts of a text in which triggers of signs hit, with these; a short text is one part."""
+    if len(text) <= 2 * WINDOW_CHARS:
+        yield Span(0, len(text)), triggered
+        return
+    for start in range(0, len(text) - WINDOW_CHARS // 2, WINDOW_CHARS // 2):
+        window = Span(start, min(len(text), start + WINDOW_CHARS))
+        if triggers := _triggered(_triggers()[2], fold(text[window.start : window.end]).data):
+            yield window, triggers
 
 
 # --- runs ---------------------------------------------------------------------------------------------------
@@ -222,6 +270,11 @@ _RUN_DECODERS: Final = (
 # --- readings of the whole text -----------------------------------------------------------------------------
 
 BLANKS: Final = "words with invisible characters between or within them"
+CUT: Final = "words cut by signs"
+JOINED: Final = "words joined by signs"
+CAPITALS: Final = "words joined by capital letters"
+COLUMN: Final = "words in a column"
+BREAKS: Final = "line breaks as programs write them"
 REVERSED: Final = "reversed letters"
 REVERSED_WORDS: Final = "words in reverse order"
 SPACED: Final = "spaced-out letters"
@@ -289,11 +342,19 @@ def _skeleton(text: str) -> str:
 def _leet(folded: FoldedText) -> Iterator[DecodedView]:
     if not _LEET_NEIGHBOURS.search(folded.data):
         return
-    words = _NO_WORDS.sub(lambda match: "#" * len(match[0]), folded.text)
+    words = " ".join(map(_mask_numbers, folded.text.split(" ")))
     if _LEET_LETTER.search(words):
         yield DecodedView(LEETSPEAK, words.translate(_LEET), folded.origin, loose=True)
 
 
+def _mask_numbers(word: str) -> str:
+    """Return a word with numbers, digests and addresses in it made signs; few words hold what they need."""
+    if word.isalpha() or not _IN_NO_WORDS.search(word):
+        return word
+    return _NO_WORDS.sub(lambda match: "#" * len(match[0]), word)
+
+
+_IN_NO_WORDS: Final = re.compile("[0-9@]|://|[.:,/-]{4}")
 _NO_WORDS: Final = re.compile(
     r"\b(?=[a-f]*[0-9])[0-9a-f]{6,}\b|\b[0-9.:,/-]{4,}\b|\S+@\S+\.\S+|[\w-]+@\d[\d.,]*\b|\w+://\S+"
 )
@@ -335,14 +396,21 @@ _READINGS: Final[tuple[tuple[str, str, Callable[[FoldedText], Iterator[DecodedVi
 )
 
 
+_SIGNS: Final[tuple[tuple[str, str, Callable[[str, Span], list[Stretch]]], ...]] = (
+    *((trigger, CUT, read_cut_words) for trigger in CUT_WORDS),
+    *((trigger, JOINED, read_joined_words) for trigger in JOINED_WORDS),
+    *((trigger, CAPITALS, read_capitals) for trigger in LONG_WORDS),
+    *((trigger, COLUMN, read_columns) for trigger in COLUMNS),
+    *((trigger, BREAKS, read_written_breaks) for trigger in WRITTEN_BREAKS),
+)
 _READING_KINDS: Final = frozenset({UPSIDE_DOWN, *KINDS, *(kind for _, kind, _ in _READINGS)}) - {SPACED}
 
 
 @cache
 def _triggers() -> tuple[re2.Set, ...]:
-    """Return the triggers of runs and of readings: one automaton of them all counts too many things at once."""
+    """Return the triggers of runs, of readings and of signs: one automaton of them all counts too many things at once."""
     runs = (decoder.trigger for decoder in _RUN_DECODERS)
-    return tuple(map(_trigger_set, (runs, (trigger for trigger, _, _ in _READINGS))))
+    return tuple(map(_trigger_set, (runs, (each[0] for each in _READINGS), (each[0] for each in _SIGNS))))
 
 
 def _trigger_set(patterns: Iterable[str]) -> re2.Set:

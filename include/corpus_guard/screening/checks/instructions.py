@@ -358,10 +358,12 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
 
         def weigh_in_view(rule: InstructionRule, span: Span) -> _RuleHits | None:
             place = view.locate(span.start, span.end)
-            return weigh(rule, place) if view.is_disguised(place) else None
+            # A stretch without its surroundings tells nothing of what belongs there.
+            is_stray = bool(view.places) and rule.foreign and rule.id != SPEECH_ACT.id
+            return weigh(rule, place) if view.is_disguised(place) and not is_stray else None
 
         inner = fold(view.text)
-        doubtful = find_doubtful(view.text, self._orders)
+        doubtful = find_doubtful(view.text, None if view.rules_alone else self._orders)
         yield from self._plain_hits(inner, doubtful, search, weigh_in_view, stands_apart=True)
         for nested in decode_views(inner, without=kinds):
             search.cut_off |= nested.cut_off
