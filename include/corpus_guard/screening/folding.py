@@ -24,7 +24,7 @@ from corpus_guard.errors import SettingsError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-FOLDING_VERSION: Final = "5"
+FOLDING_VERSION: Final = "6"
 """Changed whenever the same text could fold or decode differently: part of the digests of the checks that use
 it."""
 
@@ -90,8 +90,8 @@ def _fold_char(char: str) -> str:
         return char.lower()
     if 0xD800 <= code <= 0xDFFF:
         return "\ufffd"
-    if code in _PUNCTUATION:
-        return _PUNCTUATION[code]
+    if signs := _PUNCTUATION.get(code) or _NEGATIVE_LETTERS.get(code):
+        return signs
     if char.isspace() or code in _BLANKS or _invisible(code):
         return " " if char.isspace() or code in _BLANKS else ""
     if code in _lookalikes() and not unicodedata.normalize("NFKC", char).isascii():
@@ -111,10 +111,20 @@ def _invisible(code: int) -> bool:
     return category in {"Cf", "Mn", "Me"} or (category == "Cc" and not chr(code).isspace())
 
 
+_NEGATIVE_LETTERS: Final = {
+    first + number: chr(ord("a") + number) for first in (0x1F150, 0x1F170) for number in range(26)
+}
+"""Letters in black circles and squares, which NFKC leaves as they are."""
 _BLANKS: Final = frozenset({0x115F, 0x1160, 0x2800, 0x3164, 0xFFA0, 0xFFFC, 0x1D159})
 """Drawn as a space: fillers of Hangul, an empty cell of Braille, the place of an object, a note without a head."""
 _LOST: Final = 0xFFFD
 _TABLE: Final = _Table()
+
+
+def plain_letter(char: str) -> str:
+    """Return the letters of a styled one, in its case where it has one."""
+    plain = unicodedata.normalize("NFKC", char)
+    return plain.strip("()") if plain.isascii() else _TABLE[ord(char)]
 
 
 def latin_lookalike(char: str) -> str | None:

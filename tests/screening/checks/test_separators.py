@@ -4,8 +4,11 @@ import json
 from collections.abc import Callable
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from corpus_guard.domain import Finding, Severity
+from corpus_guard.screening.checks._separators import TELLING
 from corpus_guard.screening.checks._views import (
     BLANKS,
     BREAKS,
@@ -204,3 +207,15 @@ def test_prose_makes_no_view_of_signs() -> None:
 def test_an_order_far_into_a_long_text_is_read() -> None:
     prose = "The shop opens at nine on weekdays and closes at six in the evening, as it has for years. " * 300
     assert held(f"{prose}\n\n{ORDER.replace(' ', '_')}\n\n{prose}")
+
+
+SIGNS = (*'_-*`<>/|.,;:"\\\n\u00ad\u2800\U0001f170é 1', "\\n", "</b>", "&#101;", "Eht")
+
+
+@given(st.lists(st.sampled_from([*TELLING[:30], *SIGNS]), max_size=120))
+def test_every_place_in_a_view_leads_into_the_text(parts: list[str]) -> None:
+    text = "".join(parts)
+    for view in decode_views(fold(text)):
+        for start in range(0, len(view.text), 7):
+            span = view.locate(start, start + 5)
+            assert 0 <= span.start <= span.end <= len(text)

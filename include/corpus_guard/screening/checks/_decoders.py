@@ -10,6 +10,7 @@ import binascii
 import html
 import re
 import string
+import sys
 import zlib
 from collections.abc import Iterator
 from functools import cache
@@ -68,6 +69,12 @@ def unbase64(run: str) -> str:
             if sum(map(str.isalnum, plain)) >= 0.5 * len(plain) > 0:
                 return plain
     return ""
+
+
+def unbase64_pieces(run: str) -> str:
+    """Decode base64 in pieces with a separator between them; what decodes must be words."""
+    plain = unbase64("".join(re.findall("[A-Za-z0-9+/]+", run)))
+    return plain if plain.isascii() and " " in plain else ""
 
 
 def _stretches(parts: list[str]) -> Iterator[str]:
@@ -159,7 +166,7 @@ def _digits(alphabet: bytes) -> NDArray[np.int64]:
 
 def unhex(run: str) -> str:
     """Decode pairs of hexadecimal digits."""
-    digits = re.sub(r"0x|[\s,:;-]", "", run)
+    digits = re.sub(r"0x|[\sh,:;/-]", "", run)
     return readable(bytes.fromhex(digits[: len(digits) // 2 * 2]))
 
 
@@ -184,11 +191,21 @@ def uncodes(run: str) -> str:
 
 def unescape(run: str) -> str:
     """Decode percent signs, backslashes or character references."""
+    if _CODES.match(run):
+        return "".join(_from_code(code) for code in _CODES.findall(run))
     if "%" in run:
         return unquote_to_bytes(run.encode("utf-8", "replace")).decode("utf-8", "replace")
     if "&" in run:
         return html.unescape(run)
     return _BACKSLASH.sub(_unbackslash, run)
+
+
+_CODES: Final = re.compile(r"(?:%[Uu]|[Uu]\+)([0-9A-Fa-f]{4,6})|[Cc][Hh][Aa]?[Rr]\$?\( ?(0x[0-9A-Fa-f]{2}|[0-9]{2,3})")
+
+
+def _from_code(groups: tuple[str, str]) -> str:
+    code = int(groups[0], 16) if groups[0] else int(groups[1], 0 if "x" in groups[1] else 10)
+    return chr(code) if code <= sys.maxunicode else ""
 
 
 _BACKSLASH: Final = re.compile(r"\\(?:x([0-9A-Fa-f]{2})|u\{?([0-9A-Fa-f]{2,6})\}?|([0-7]{3}))")

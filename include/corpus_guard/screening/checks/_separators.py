@@ -28,6 +28,7 @@ from typing import Final, TypeAlias
 import re2
 
 from corpus_guard.domain import Span
+from corpus_guard.screening.folding import plain_letter
 
 MIN_PLACES: Final = 3
 """Places within `NEAR` that make a stretch."""
@@ -205,7 +206,7 @@ def crowded_blanks(text: str) -> list[Span]:
 
 # --- cut words ----------------------------------------------------------------------------------------------
 
-_TELLING: Final = (
+TELLING: Final = (
     *(
         "the",
         "that",
@@ -283,7 +284,7 @@ def _cut_in_two(word: str) -> str:
 
 
 CUT_WORDS: Final = (
-    rf"\b(?:{'|'.join(_cut_in_two(word) for word in _TELLING if len(word) > 2)})\b",
+    rf"\b(?:{'|'.join(_cut_in_two(word) for word in TELLING if len(word) > 2)})\b",
     r"[a-z](?:&#x?[0-9a-f]{2,6};|\\u\{?00[2-7][0-9a-f]\}?|%[2-7][0-9a-f])[a-z]",
     # notes behind words: words7 of8 a9 sentence10
     r"(?:\b[a-z]{2,}[.,]?(?:[0-9]{1,3}| ?\[\^?[0-9]{1,3}\])[.,]? (?:[a-z]+[.,]? ){0,2}){3}",
@@ -295,7 +296,7 @@ _WITHIN_WORDS: Final = re.compile(
     r"|(?P<note>(?<=[^\W\d_])[.,]?(?:\[\^?[0-9]{1,3}\]|\^?[0-9¹²³⁰⁴-⁹₀-₉]{1,3})(?!\w))"
     r"|(?P<sign>\\[A-Za-z]{2,20}\{|[*_`~\\{}]{1,3}|(?<=[^\W\d_])(?:[-.'’|/·‐‑]|=?\r?\n[ \t]|=\r?\n|\"\s*\")(?=[^\W\d_]))"
 )
-"""What may stand within a word, or around a part of it."""
+"""Signs that may stand within a word, or around a part of it."""
 _NOT_WORD: Final = re.compile(r"[\W_]")
 
 
@@ -341,7 +342,7 @@ MAX_SHAPES: Final = 3
 WINDOW: Final = 14
 """Words among which `MIN_TELLING` frequent ones must be."""
 MIN_TELLING: Final = 3
-_ANY_TELLING: Final = "|".join(_TELLING)
+_ANY_TELLING: Final = "|".join(TELLING)
 _LETTER: Final = r"[a-z'\x{80}-\x{10ffff}]"  # a cheap class: other scripts are seldom written so
 _BY_SIGN: Final = r"(?: ?[^a-z0-9 .,;:!?'-][^a-z0-9]{0,5}|[^a-z0-9 ]{1,3})"
 _BY_NUMBER: Final = r"[^a-z]*[0-9][^a-z]*"
@@ -358,7 +359,7 @@ JOINED_WORDS: Final = (
 )
 """RE2, on folded text: frequent words with signs or numbers between them, captions, short lines with one mark before each."""
 _PARTS: Final = re.compile(r"<[^<>\n]{0,200}>|\\[nrt](?=\\|[^\w\s])|[^\W\d_]+(?:['’][^\W\d_]+)?")
-_TELLING_WORDS: Final = frozenset(_TELLING)
+TELLING_WORDS: Final = frozenset(TELLING)
 _PUNCTUATION: Final = re.compile(r"^[.,;:!?]+(?=\S|\n)")
 
 
@@ -393,16 +394,16 @@ def read_joined_words(text: str, window: Span) -> list[Stretch]:
 def _rows(shapes: Sequence[str]) -> Iterator[tuple[int, int]]:
     """Yield the first and the last word of each row with few shapes between the words, or every few words."""
     first, latest, count = 0, -MAX_WORDS, 0
-    seen: set[str] = set()
+    row_shapes: set[str] = set()
     for number, shape in enumerate(shapes):
         if not shape:
             continue
-        if number - latest > MAX_WORDS or (shape not in seen and len(seen) == MAX_SHAPES):
+        if number - latest > MAX_WORDS or (shape not in row_shapes and len(row_shapes) == MAX_SHAPES):
             if count >= MIN_JOINED:
                 yield first, min(latest + MAX_WORDS, number)
             first, count = max(latest + 1, number - MAX_WORDS + 1, 0), 0
-            seen.clear()
-        seen.add(shape)
+            row_shapes.clear()
+        row_shapes.add(shape)
         count += 1
         latest = number
     if count >= MIN_JOINED:
@@ -411,8 +412,16 @@ def _rows(shapes: Sequence[str]) -> Iterator[tuple[int, int]]:
 
 def _tells(words: Sequence[str]) -> bool:
     """Return whether frequent words stand close together, as in a sentence."""
-    places = [number for number, word in enumerate(words) if word in _TELLING_WORDS]
+    places = [number for number, word in enumerate(words) if word in TELLING_WORDS]
     return any(last - first < WINDOW for first, last in zip(places, places[MIN_TELLING - 1 :], strict=False))
+
+
+_WORD: Final = re.compile("[a-z]+")
+
+
+def is_telling(text: str) -> bool:
+    """Return whether a frequent word is among a few."""
+    return not TELLING_WORDS.isdisjoint(_WORD.findall(text.lower()))
 
 
 def _kept(text: str, end: int) -> str:
@@ -486,7 +495,7 @@ _WRITTEN_BREAK: Final = re.compile(r"(?:\\[nr])+([^\W_])")
 def read_written_breaks(text: str, window: Span) -> list[Stretch]:
     r"""Return what stands behind each ``\n``, up to the next and `AROUND` at most, as lines of their own."""
     matches = list(_WRITTEN_BREAK.finditer(text, window.start, window.end))
-    ends = [*(match.start() for match in matches[1:]), len(text)]
+    ends = [*(match.start() for match in matches[1:]), len(text)][: len(matches)]
     return [
         (
             Span(match.start(), min(end, _line_after(text, match.end()))),
@@ -494,3 +503,17 @@ def read_written_breaks(text: str, window: Span) -> list[Stretch]:
         )
         for match, end in zip(matches, ends, strict=True)
     ]
+
+
+# --- styled letters ---------------------------------------------------------------------------------------------
+
+STYLED_LETTERS: Final = re2.compile("[\u24b6-\u24e9\U0001d400-\U0001d6a3\U0001f110-\U0001f189]{2}".encode())
+"""Letters in circles, squares and brackets, and mathematical ones, on UTF-8 text."""
+_STYLED_LETTER: Final = re.compile("[\u24b6-\u24e9\U0001d400-\U0001d6a3\U0001f110-\U0001f189]")
+
+
+def read_styled_letters(text: str) -> tuple[Rewriting, ...]:
+    """Return stretches with letters in circles, squares and brackets, and mathematical ones, as plain letters."""
+    edits = [(*match.span(), plain_letter(match[0])) for match in _STYLED_LETTER.finditer(text)]
+    stretches = [(span, _within(edits, span)) for span in find_stretches(text, [edit[0] for edit in edits])]
+    return (rewrite(text, stretches),) if stretches else ()

@@ -8,6 +8,7 @@ Kinds:
 - *Stretches* whose letters are shifted or mirrored in the alphabet (see `_ciphers`).
 - *Letters one by one*: spaced out.
 - *Stretches* in which signs join or cut the words (see `_separators`).
+- *Words* that are encoded one by one (see `_word_codes`).
 
 A cheap test decides which decoders run. Every position in a view leads back to a span of the original. Where
 a budget ends the reading, the view says so (`cut_off`): what was not read is not clean.
@@ -34,6 +35,7 @@ from corpus_guard.screening.checks._separators import (
     CUT_WORDS,
     JOINED_WORDS,
     LONG_WORDS,
+    STYLED_LETTERS,
     WRITTEN_BREAKS,
     Rewriting,
     Stretch,
@@ -42,10 +44,12 @@ from corpus_guard.screening.checks._separators import (
     read_columns,
     read_cut_words,
     read_joined_words,
+    read_styled_letters,
     read_written_breaks,
     rests_on,
     rewrite,
 )
+from corpus_guard.screening.checks._word_codes import WORD_CODES
 from corpus_guard.screening.folding import FoldedText, fold
 
 MAX_RUNS: Final = 20_000
@@ -87,8 +91,12 @@ def decode_views(folded: FoldedText, without: Collection[str] = ()) -> Iterator[
     """
     text = folded.original
     read_whole = bool(_READING_KINDS & set(without))
-    if not folded.is_plain and BLANKS not in without and BLANK_BESIDE_LETTERS.search(text.encode("utf-8", "replace")):
-        yield from _rewritten(BLANKS, read_blanks(text))
+    if not folded.is_plain:
+        data = text.encode("utf-8", "replace")
+        if BLANKS not in without and BLANK_BESIDE_LETTERS.search(data):
+            yield from _rewritten(BLANKS, read_blanks(text))
+        if STYLED not in without and STYLED_LETTERS.search(data):
+            yield from _rewritten(STYLED, read_styled_letters(text))
     if not text.isascii() and _UNUSUAL.search(text.encode("utf-8", "replace")):
         for decoder in _UNUSUAL_RUNS:
             yield from _runs(decoder, text)
@@ -98,8 +106,8 @@ def decode_views(folded: FoldedText, without: Collection[str] = ()) -> Iterator[
         if not read_whole and len(_TURNED_LETTERS.findall(text)) >= _MIN_TURNED:
             turned = text.translate(_TURNED)[::-1]
             yield DecodedView(UPSIDE_DOWN, turned, _mirrored(len(text)))
-    runs, readings, signs = _triggers()
-    if triggered := _triggered(signs, folded.data):
+    runs, readings, *_ = _triggers()
+    if triggered := _triggered_signs(folded.data):
         yield from _without_signs(text, triggered, without)
     for trigger in _triggered(runs, folded.data):
         yield from _runs(_RUN_DECODERS[trigger], text)
@@ -135,7 +143,7 @@ def _windows(text: str, triggered: list[int]) -> Iterator[tuple[Span, list[int]]
         return
     for start in range(0, len(text) - WINDOW_CHARS // 2, WINDOW_CHARS // 2):
         window = Span(start, min(len(text), start + WINDOW_CHARS))
-        if triggers := _triggered(_triggers()[2], fold(text[window.start : window.end]).data):
+        if triggers := _triggered_signs(fold(text[window.start : window.end]).data):
             yield window, triggers
 
 
@@ -213,30 +221,44 @@ _RUN_DECODERS: Final = (
         _decoders.unbase64,
     ),
     _RunDecoder(
+        "base64 in pieces",
+        r"(?:[a-z0-9+/]{8,76}[^a-z0-9+/= ][^a-z0-9+/=]{0,3}){4}",
+        # One and the same separator between the pieces.
+        re.compile(
+            r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{8,76}([^A-Za-z0-9+/=]{1,4})(?:[A-Za-z0-9+/]{8,76}\1){2,}[A-Za-z0-9+/]+={0,2}"
+        ),
+        _decoders.unbase64_pieces,
+    ),
+    _RunDecoder(
         "base32", r"[a-z2-7]{24}", re.compile(r"(?<![A-Za-z0-9])(?:[A-Z2-7]{8,}\s?){3,}={0,6}"), _decoders.unbase32
     ),
     _RunDecoder("base85", r"[!-~]{40}|<~", re.compile(r"<~[!-z\s]{20,}~>|(?<!\S)[!-~]{40,}(?!\S)"), _decoders.unbase85),
     _RunDecoder(
         "hexadecimal",
-        r"(?:[0-9a-f]{2}[ :,;-]?){12}|(?:0x[0-9a-f]{2}[ ,]*){12}",
+        r"(?:[0-9a-f]{2}h?[ :,;/-]?){12}|(?:0x[0-9a-f]{2}[ ,]*){12}",
         # Up to the end of a word: in "…6c6c Fees" the letters Fe are not part of the run.
-        re.compile(r"(?<![0-9A-Za-z])(?:[0-9A-Fa-f]{2}[\s:,;-]?){12,}(?![0-9A-Za-z])|(?:0x[0-9A-Fa-f]{2}[\s,]*){12,}"),
+        re.compile(
+            r"(?<![0-9A-Za-z])(?:[0-9A-Fa-f]{2}h?[\s:,;/-]?){12,}(?![0-9A-Za-z])|(?:0x[0-9A-Fa-f]{2}[\s,]*){12,}"
+        ),
         _decoders.unhex,
     ),
     _RunDecoder("binary digits", r"(?:[01]{8}[ ,]?){12}", re.compile(r"(?:[01]{8}[\s,]?){12,}"), _decoders.unbinary),
     _RunDecoder(
         "character codes",
-        r"(?:[0-9]{2,3}[ ,;]{1,2}){12}",
-        re.compile(r"(?<![0-9])(?:[0-9]{2,3}[ ,;]{1,2}){12,}[0-9]{2,3}(?![0-9])"),
+        r"(?:[0-9]{2,3}[ ,;.:|/\[\]-]{1,2}){12}",
+        re.compile(r"(?<![0-9])(?:[0-9]{2,3}(?:[ ,;.:|/\[\]-]{1,2}|\r?\n)){12,}[0-9]{2,3}(?![0-9])"),
         _decoders.uncodes,
     ),
     _RunDecoder(
         "character escapes",
         r"(?:%[0-9a-f]{2}[a-z]?){8}|(?:\\x[0-9a-f]{2}){8}|(?:\\u\{?00[0-9a-f]{2}\}?){8}|(?:\\[0-7]{3}){8}"
-        r"|(?:&#x?[0-9a-f]{2,7};){8}",
+        r"|(?:&#x?[0-9a-f]{2,7};){8}|(?:%u00[0-9a-f]{2}){8}|(?:u\+00[0-9a-f]{2}[ ,;]{0,2}){8}"
+        r"|(?:ch(?:a)?r\$?\( ?(?:0x)?[0-9a-f]{2,3} ?\)[ +.&|,]{0,3}){8}",
         re.compile(
             r"(?:%[0-9A-Fa-f]{2}[A-Za-z]?){8,}|(?:\\x[0-9A-Fa-f]{2} ?){8,}|(?:\\u\{?00[0-9A-Fa-f]{2}\}? ?){8,}"
             r"|(?:\\[0-7]{3} ?){8,}|(?:&#(?:x[0-9A-Fa-f]{2,6}|[0-9]{2,7});\s?){8,}"
+            r"|(?:%u[0-9A-Fa-f]{4}){8,}|(?:[Uu]\+[0-9A-Fa-f]{4,6}[\s,;]{0,2}){8,}"
+            r"|(?:[Cc][Hh][Aa]?[Rr]\$?\( ?(?:0x[0-9A-Fa-f]{2}|[0-9]{2,3}) ?\)[\s+.&|,]{0,4}){8,}"
         ),
         _decoders.unescape,
     ),
@@ -274,6 +296,7 @@ CUT: Final = "words cut by signs"
 JOINED: Final = "words joined by signs"
 CAPITALS: Final = "words joined by capital letters"
 COLUMN: Final = "words in a column"
+STYLED: Final = "letters in circles, squares or other styles"
 BREAKS: Final = "line breaks as programs write them"
 REVERSED: Final = "reversed letters"
 REVERSED_WORDS: Final = "words in reverse order"
@@ -399,10 +422,13 @@ _READINGS: Final[tuple[tuple[str, str, Callable[[FoldedText], Iterator[DecodedVi
 _SIGNS: Final[tuple[tuple[str, str, Callable[[str, Span], list[Stretch]]], ...]] = (
     *((trigger, CUT, read_cut_words) for trigger in CUT_WORDS),
     *((trigger, JOINED, read_joined_words) for trigger in JOINED_WORDS),
+    # A set of its own begins here.
     *((trigger, CAPITALS, read_capitals) for trigger in LONG_WORDS),
     *((trigger, COLUMN, read_columns) for trigger in COLUMNS),
     *((trigger, BREAKS, read_written_breaks) for trigger in WRITTEN_BREAKS),
+    *((code.trigger, code.kind, code.read) for code in WORD_CODES),
 )
+_SIGNS_IN_FIRST_SET: Final = len(CUT_WORDS) + len(JOINED_WORDS)
 _READING_KINDS: Final = frozenset({UPSIDE_DOWN, *KINDS, *(kind for _, kind, _ in _READINGS)}) - {SPACED}
 
 
@@ -410,7 +436,9 @@ _READING_KINDS: Final = frozenset({UPSIDE_DOWN, *KINDS, *(kind for _, kind, _ in
 def _triggers() -> tuple[re2.Set, ...]:
     """Return the triggers of runs, of readings and of signs: one automaton of them all counts too many things at once."""
     runs = (decoder.trigger for decoder in _RUN_DECODERS)
-    return tuple(map(_trigger_set, (runs, (each[0] for each in _READINGS), (each[0] for each in _SIGNS))))
+    signs = [trigger for trigger, _, _ in _SIGNS]
+    readings = (trigger for trigger, _, _ in _READINGS)
+    return tuple(map(_trigger_set, (runs, readings, signs[:_SIGNS_IN_FIRST_SET], signs[_SIGNS_IN_FIRST_SET:])))
 
 
 def _trigger_set(patterns: Iterable[str]) -> re2.Set:
@@ -422,6 +450,12 @@ def _trigger_set(patterns: Iterable[str]) -> re2.Set:
         triggers.Add(pattern)
     triggers.Compile()
     return triggers
+
+
+def _triggered_signs(data: bytes) -> list[int]:
+    """Return the numbers of the triggers in `_SIGNS` that hit."""
+    _, _, first, second = _triggers()
+    return [*_triggered(first, data), *(_SIGNS_IN_FIRST_SET + number for number in _triggered(second, data))]
 
 
 def _triggered(triggers: re2.Set, data: bytes) -> list[int]:
