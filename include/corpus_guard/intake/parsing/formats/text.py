@@ -8,6 +8,7 @@ import re
 from corpus_guard.domain import Finding, Severity
 from corpus_guard.errors import Unreadable
 from corpus_guard.intake.parsing.document import ParsedDocument, make_problem
+from corpus_guard.intake.parsing.encodings import guess_encoding, name_encoding, sample_lines
 from corpus_guard.intake.parsing.media import detect_unmarked_utf16
 
 _BYTE_ORDER_MARKS = (
@@ -20,7 +21,11 @@ _BYTE_ORDER_MARKS = (
 # Python has codecs of these names, and no mail program or browser has; some take quadratic time.
 _NO_CHARSETS = frozenset({"idna", "punycode", "unicode-escape", "raw-unicode-escape", "undefined"})
 _XML_ENCODING = re.compile(rb"\s*<\?xml\s[^>]{0,200}?encoding\s*=\s*[\"']([\w.:-]{1,40})[\"']")
-_GUESS_BYTES = 64 * 1024  # read to guess the encoding; the guess must then fit the whole document
+_UTF8_SEQUENCE = re.compile(
+    rb"[\xc2-\xdf][\x80-\xbf]|[\xe1-\xef][\x80-\xbf]{2}|\xe0[\xa0-\xbf][\x80-\xbf]|[\xf0-\xf4][\x80-\xbf]{3}"
+)
+_MAX_CHARACTER_BYTES = 4
+_GUESS_BYTES = 64 * 1024  # read by charset_normalizer; its guess must then fit the whole document
 
 
 def read(content: bytes) -> ParsedDocument:
@@ -68,18 +73,37 @@ def _decode_as(content: bytes, encoding: str) -> tuple[str, tuple[Finding, ...]]
 
 
 def _guess_and_decode(content: bytes) -> tuple[str, tuple[Finding, ...]]:
-    from charset_normalizer import from_bytes
-
-    best = from_bytes(content[:_GUESS_BYTES]).best()
-    if best is None:
-        raise Unreadable("parsing.binary", "the document is not text in any known encoding")
+    text = content.decode("utf-8", "replace")
+    if _is_damaged_utf8(content, text):
+        message = "some bytes are not UTF-8, in which most of the document is written; they were replaced by U+FFFD"
+        return text, (make_problem("encoding", Severity.MEDIUM, message),)
+    guess = guess_encoding(content)
+    encoding = guess.encoding if guess else _guess_unexplained(content)
     try:
-        text = content.decode(best.encoding)
+        fitting = content.decode(encoding)
     except (UnicodeDecodeError, LookupError):
-        text = content.decode("utf-8", "replace")
         message = (
             "some bytes are not UTF-8, and no other encoding fits the whole document; they were replaced by U+FFFD"
         )
         return text, (make_problem("encoding", Severity.MEDIUM, message),)
-    message = f"the document is not UTF-8; it was read as {best.encoding}, which is a guess"
-    return text, (make_problem("encoding", Severity.LOW, message, score=0.5),)
+    message = f"the document is not UTF-8; it was read as {name_encoding(encoding)}, which is a guess"
+    if guess is None or guess.rival is None:
+        return fitting, (make_problem("encoding", Severity.LOW, message, score=0.5),)
+    message += f"; {name_encoding(guess.rival)} fits nearly as well and gives other letters: if these are wrong, save it as UTF-8"
+    return fitting, (make_problem("encoding", Severity.MEDIUM, message, score=0.5),)
+
+
+def _is_damaged_utf8(content: bytes, text: str) -> bool:
+    """Return whether more characters than broken places hold several bytes, which other encodings give by chance only."""
+    broken = text.count("\ufffd")
+    return sum(1 for _ in _UTF8_SEQUENCE.finditer(content)) > broken
+
+
+def _guess_unexplained(content: bytes) -> str:
+    from charset_normalizer import from_bytes
+
+    sample = b"\n".join(sample_lines(content, _GUESS_BYTES))
+    for end in range(len(sample), max(0, len(sample) - _MAX_CHARACTER_BYTES), -1):  # the cut may divide a character
+        if best := from_bytes(sample[:end]).best():
+            return best.encoding
+    raise Unreadable("parsing.binary", "the document is not text in any known encoding")
