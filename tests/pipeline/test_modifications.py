@@ -90,3 +90,19 @@ def test_without_the_predecessors_text_nothing_is_judged(deployment: Workspace) 
 
     with pytest.raises(Inconsistent, match="unreadable"):
         deployment.refresh("r2")
+
+
+def test_an_edit_behind_a_link_is_no_change_without_a_new_time(deployment: Workspace) -> None:
+    target = deployment.page("valves.md", PAGE)
+    (target.parent / "link.md").symlink_to(target)
+    deployment.refresh("r1")
+    deployment.page("valves.md", PAGE.replace("40 bar", "90 bar"))
+
+    deployment.refresh("r2")
+
+    with deployment.guard() as guard, guard.ledger.read() as connection:
+        messages = list(
+            connection.scalars(sa.select(findings.c.message).where(findings.c.check_name == "modification"))
+        )
+    assert len(messages) == 2
+    assert not any("was not modified" in message for message in messages)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,21 @@ def test_links_that_lead_out_are_not_part_of_the_source(tmp_path: Path) -> None:
     (root / "folder").symlink_to(outside)
     (root / "loop").symlink_to(root)
     assert uris(folder(root)) == ["inside.txt", "own.txt"]
+
+
+def test_a_link_has_the_size_and_the_time_of_the_file_that_is_read(tmp_path: Path) -> None:
+    target, link = tmp_path / "own.txt", tmp_path / "inside.txt"
+    target.write_text("before")
+    link.symlink_to(target)
+    (before,) = (item for item in folder(tmp_path).list() if item.uri == link.name)
+    os.utime(link, (1, 1), follow_symlinks=False)
+    target.write_text("after the edit")
+    os.utime(target, (2_000_000_000, 2_000_000_000))
+
+    (after,) = (item for item in folder(tmp_path).list() if item.uri == link.name)
+
+    assert before.modified_at != after.modified_at == datetime.fromtimestamp(2_000_000_000, UTC)
+    assert (before.size, after.size) == (len("before"), len("after the edit"))
 
 
 def test_what_is_skipped_is_counted_and_told(tmp_path: Path) -> None:

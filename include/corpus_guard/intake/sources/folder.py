@@ -4,8 +4,9 @@ Rules:
 
 - Hidden files and folders (a leading dot) are skipped, and so are pictures, sounds, videos and fonts, by their
   extensions, and pipes, devices and the like. What is skipped is counted; a hidden folder counts once.
-- A link to a file is taken when its target lies inside the folder, checked again at fetch. A link to a folder
-  is never followed: files inside the folder have their own names, files outside are not part of the source.
+- A link to a file is taken when its target lies inside the folder, checked again at fetch; its size and time are
+  the target's. A link to a folder is never followed: files inside the folder have their own names, files outside are
+  not part of the source.
 - A file above the limit is reported with its size and not read.
 - Every file is read and hashed each time: no time or size of a file counts as proof that it is unchanged.
   `kind: objects` asks an object store for its ETags instead.
@@ -17,6 +18,7 @@ import json
 import os
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
@@ -129,7 +131,7 @@ class FolderSource(ConfiguredSource[FolderConfig]):
                 ):
                     self.skipped[reason] += 1
                 else:
-                    yield _make_item(relative, entry)
+                    yield _make_item(relative, entry, local=local)
             pending.extend(reversed(subfolders))
 
     def _fetch(self, fs: fsspec.AbstractFileSystem, root: str, item: SourceItem) -> Fetched | FetchFailed:
@@ -189,7 +191,11 @@ def _lies_below(descriptor: int, path: str, real_root: str) -> bool:
     return opened.startswith(f"{real_root.rstrip('/')}/")
 
 
-def _make_item(relative: str, entry: Mapping[str, Any]) -> SourceItem:
+def _make_item(relative: str, entry: Mapping[str, Any], *, local: bool) -> SourceItem:
+    if local and entry.get("islink"):  # the entry has the link's own time, which an edit of the file does not change
+        with suppress(OSError):  # it is gone since; fetching it says so
+            status = Path(entry["name"]).stat()
+            return SourceItem(utf8_path(relative), status.st_size, as_utc(status.st_mtime), json.dumps(relative))
     modified = entry.get("mtime", entry.get("LastModified", entry.get("last_modified", entry.get("updated"))))
     return SourceItem(utf8_path(relative), entry.get("size"), as_utc(modified), json.dumps(relative))
 
