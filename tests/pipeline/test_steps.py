@@ -28,8 +28,10 @@ from corpus_guard.corpus.retriever import GuardedRetriever
 from corpus_guard.deployment import Deployment
 from corpus_guard.domain import Verdict
 from corpus_guard.errors import Inconsistent, SettingsError, SourceUnavailable, UnknownSubject
+from corpus_guard.intake.sources import FetchFailed, SourceItem
 from corpus_guard.ledger.tables import documents, events, findings, publications, runs, versions
 from corpus_guard.pipeline import steps
+from corpus_guard.pipeline.arrivals import record_listing
 from corpus_guard.pipeline.steps import RefreshResult, Shard
 from deploying import BAD, TICKETS, Workspace
 from stepping import SteppedRun
@@ -393,12 +395,29 @@ def test_a_document_that_cannot_be_fetched_is_counted_and_tried_again(
         sealed = stepped.seal(taken, stepped.finish(taken))
 
     assert (sealed["accepted"], sealed["failed"]) == (1, 1)
-    assert "intake.gone" in caplog.text
+    assert "source pages: b.md could not be fetched (intake.gone): " in caplog.text
+    assert "source pages: 1 document could not be fetched; `guard log --kind fetch_failed` names all" in caplog.text
     assert [row.body["uri"] for row in deployment.read(sa.select(events).where(events.c.kind == "fetch_failed"))] == [
         "b.md"
     ]
     deployment.page("b.md")
     assert deployment.refresh("r2")["accepted"] == 1
+
+
+def test_many_failures_are_counted_and_hostile_names_are_shown(
+    deployment: Workspace, caplog: pytest.LogCaptureFixture
+) -> None:
+    names = ["a\u202egnp.md", "b" * 1_000, *(f"page-{number}.md" for number in range(2_000))]
+    failures = [FetchFailed(SourceItem(name, None, None, "{}"), "intake.server", "503") for name in names]
+    with deployment.guard() as guard, caplog.at_level(logging.WARNING):
+        record_listing(guard.ledger, "r1", "pages", [], failures, [])
+
+    lines = [record.getMessage() for record in caplog.records if "could not be fetched" in record.getMessage()]
+    assert len(lines) == 11
+    assert lines[0] == "source pages: a⟨U+202E⟩gnp.md could not be fetched (intake.server): 503"
+    assert lines[1] == f"source pages: {'b' * 200}… could not be fetched (intake.server): 503"
+    assert lines[-1] == "source pages: 2,002 documents could not be fetched; `guard log --kind fetch_failed` names all"
+    assert len(deployment.read(sa.select(events).where(events.c.kind == "fetch_failed"))) == len(names)
 
 
 def policy(deployment: Workspace, **retire: float) -> Workspace:

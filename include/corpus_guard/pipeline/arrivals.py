@@ -14,11 +14,12 @@ from corpus_guard.batches import Storage
 from corpus_guard.batches.storage import parquet_bytes
 from corpus_guard.batches.tables import in_batches, versions_to_table
 from corpus_guard.corpus import publishing
-from corpus_guard.domain import Finding, Severity, Version, digest, doc_id, sha256_bytes, version_id
+from corpus_guard.domain import Finding, Severity, Version, digest, doc_id, plural, sha256_bytes, version_id
 from corpus_guard.errors import Inconsistent
 from corpus_guard.intake.blobs import BlobStore
 from corpus_guard.intake.chunking import Chunker
 from corpus_guard.intake.sources.source import Fetched, FetchFailed, Outcome, Source, SourceItem, Unchanged
+from corpus_guard.invisible import reveal_invisible
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
@@ -38,6 +39,9 @@ from corpus_guard.settings import Settings
 log = logging.getLogger(__name__)
 
 GONE = "intake.gone"
+FAILURES_NAMED = 10
+"""Documents of a listing that the log names when they cannot be fetched; the rest is counted."""
+URI_SHOWN = 200  # characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,8 +253,8 @@ def record_listing(
                 connection.execute(
                     documents.update().where(documents.c.doc_id.in_(found_again)).values(missing_since=None)
                 )
+        _log_failures(source, failures)
         for failure in failures:
-            log.warning("source %s: a document could not be fetched (%s): %s", source, failure.code, failure.message)
             append_event(
                 connection,
                 "fetch_failed",
@@ -261,6 +265,21 @@ def record_listing(
                 code=failure.code,
                 message=failure.message,
             )
+
+
+def _log_failures(source: str, failures: Sequence[FetchFailed]) -> None:
+    for failure in failures[:FAILURES_NAMED]:
+        uri = failure.item.uri
+        name = reveal_invisible(uri if len(uri) <= URI_SHOWN else f"{uri[:URI_SHOWN]}…")
+        log.warning(
+            "source %s: %s could not be fetched (%s): %s", source, name, failure.code, reveal_invisible(failure.message)
+        )
+    if failures:
+        log.warning(
+            "source %s: %s could not be fetched; `guard log --kind fetch_failed` names all",
+            source,
+            plural(len(failures), "document"),
+        )
 
 
 def retire_vanished(ledger: Ledger, policy: Policy, run_id: str, listed: Sequence[str]) -> int:
