@@ -41,7 +41,7 @@ def refused(path: Path) -> str:
     ("name", "value", "says"),
     [
         ("CHUNK_TOKENS", "31", "greater than or equal to 32"),
-        ("CHUNK_TOKENS", "many", "valid integer"),
+        ("CHUNK_TOKENS", "many", "expected a whole number"),
         ("SHARD_DOCUMENTS", "0", "greater than or equal to 1"),
         ("SHARD_DOCUMENTS", "10001", "less than or equal to 10000"),
         ("MAX_DOCUMENT_BYTES", "1", "greater than or equal to 1024"),
@@ -215,6 +215,16 @@ def test_a_second_key_of_the_same_name_cannot_loosen_the_first(tmp_path: Path, p
         ("name: default", "name: default\nrejct: [a]", "rejct", "unknown key; remove it or correct its spelling"),
         ("name: default", "nme: default", "nme", "unknown key; remove it or correct its spelling (known keys: name, "),
         ("name: default", "", "name", "missing; add it"),
+        ("name: default", "name: 3", "name", 'expected text, such as "3" (got 3)'),
+        (
+            "trusts: [trusted]",
+            "trusts: trusted",
+            "review.two_person_trusts",
+            "a list, such as [\"trusted\"] (got 'trusted')",
+        ),
+        ("expire_days: 30", "expire_days: soon", "review.expire_days", "expected a number (got 'soon')"),
+        ("unicode: {}", "unicode: yes", "checks.unicode", "expected keys and values, such as {key: value} (got true)"),
+        ("unicode: {}", "unicode:", "checks.unicode", "expected keys and values, such as {key: value} (got nothing)"),
     ],
 )
 def test_a_wrong_key_of_the_policy_is_named_with_the_fix(
@@ -234,9 +244,9 @@ def test_a_wrong_key_of_the_policy_is_named_with_the_fix(
     ("section", "key", "says"),
     [
         ("perplexity: {suspct_nats: 7.0}", "checks.perplexity: suspct_nats", "unknown key.*suspect_nats"),
-        ("perplexity: {suspect_nats: high}", "checks.perplexity: suspect_nats", "valid number"),
+        ("perplexity: {suspect_nats: high}", "checks.perplexity: suspect_nats", "expected a number"),
         ("structure: {max_chars: 0}", "checks.structure: max_chars", "greater than or equal to 1"),
-        ("structure: {enabled: perhaps}", "checks.structure: enabled", "boolean"),
+        ("structure: {enabled: perhaps}", "checks.structure: enabled", "expected true or false"),
     ],
 )
 def test_a_misspelt_threshold_of_a_check_is_refused(

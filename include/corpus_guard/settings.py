@@ -7,14 +7,16 @@ it unnoticed.
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import re
 from collections.abc import Sequence
+from datetime import date
 from difflib import get_close_matches
 from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar, get_args
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, Field, SecretStr, ValidationError, field_validator, model_validator
@@ -327,7 +329,7 @@ def load_settings(**overrides: Any) -> Settings:
         name = key if key.isupper() else f"CORPUS_GUARD_{key.upper()}"
         # `from None`: pydantic's own message quotes the value with its password.
         raise SettingsError(
-            f"environment variable {name}: {problem['msg'].removeprefix('Value error, ')} (got {_without_password(problem['input'])!r})"
+            f"environment variable {name}: {_expectation(problem, Settings)} (got {_without_password(problem['input'])!r})"
         ) from None
 
 
@@ -406,6 +408,21 @@ def validate(data: object, model: type[Model], *, where: str, below: str = "") -
         raise SettingsError(f"{where}: {key}: {_explanation(first, model, problems)}{more}") from error
 
 
+MAX_SHOWN: Final = 200
+"""Characters of a wrong value in a message."""
+_LIST_ERRORS: Final = frozenset({"tuple_type", "list_type", "set_type", "frozen_set_type"})
+_MAPPING_ERRORS: Final = frozenset({"dict_type", "mapping_type", "model_type", "model_attributes_type"})
+_PLAIN_ERRORS: Final = {
+    "bool_type": "expected true or false",
+    "bool_parsing": "expected true or false",
+    "float_type": "expected a number",
+    "float_parsing": "expected a number",
+    "int_type": "expected a whole number",
+    "int_parsing": "expected a whole number",
+    "int_from_float": "expected a whole number",
+}
+
+
 def _without_password(value: object) -> object:
     return re.sub(r"//\S*@", "//***@", value) if isinstance(value, str) else value
 
@@ -415,8 +432,36 @@ def _explanation(problem: ErrorDetails, model: type[BaseModel], problems: Sequen
         return f"unknown key; remove it or correct its spelling ({_known_keys(problem['loc'], model, problems)})"
     if problem["type"] == "missing":
         return "missing; add it"
+    return f"{_expectation(problem, model)} (got {_shown(problem['input'])})"
+
+
+def _expectation(problem: ErrorDetails, model: type[BaseModel]) -> str:
+    """Return what the file should hold, without pydantic's names of Python's types."""
+    kind, value = problem["type"], problem["input"]
+    if kind in _LIST_ERRORS:
+        field = model.model_fields.get(str(problem["loc"][0])) if len(problem["loc"]) == 1 else None
+        holds_text = field is None or str in get_args(field.annotation)
+        example = f", such as {_shown([value])}" if isinstance(value, str | int | float) and holds_text else ""
+        return f"expected a list{example or ', each entry after a dash'}"
+    if kind in _MAPPING_ERRORS:
+        return "expected keys and values, such as {key: value}"
+    if kind == "string_type":
+        is_scalar = isinstance(value, int | float | date)
+        return f'expected text, such as "{value}"' if is_scalar else "expected text"
+    if kind in _PLAIN_ERRORS:
+        return _PLAIN_ERRORS[kind]
     message = problem["msg"].removeprefix("Value error, ")
-    return f"{message} (got {_without_password(repr(problem['input']))})"
+    message = re.sub(r"\AInput should be (?=greater|less)", "expected a number ", message)
+    return re.sub(r"\AInput should (?:be|have) ", "expected ", message)
+
+
+def _shown(value: object) -> str:
+    """Return a value as YAML has it, without passwords and cut in length."""
+    if value is None:
+        return "nothing"
+    shown = json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, bool | list | dict) else repr(value)
+    shown = str(_without_password(shown))
+    return shown if len(shown) <= MAX_SHOWN else f"{shown[:MAX_SHOWN]}…"
 
 
 def _known_keys(location: tuple[int | str, ...], model: type[BaseModel], problems: Sequence[ErrorDetails]) -> str:

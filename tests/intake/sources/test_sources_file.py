@@ -45,6 +45,17 @@ def test_nothing_is_contacted_while_loading(tmp_path: Path) -> None:
         ((FOLDER.replace("trusted", "very"),), ["sources.0.folder.trust"]),
         ((ROWS.replace("t.jsonl", "t.xlsx"),), ["sources.0.rows.url", ".jsonl"]),
         ((ROWS.replace("text: body", "id: n"),), ["sources.0.rows.fields.text"]),
+        (
+            (FOLDER.replace("docs,", 'docs, include: "*.md",'),),
+            ["sources.0.folder.include: expected a list, such as [\"*.md\"] (got '*.md')"],
+        ),
+        (
+            (FOLDER.replace("docs,", "docs, include: {a: b},"),),
+            ['sources.0.folder.include: expected a list, each entry after a dash (got {"a": "b"})'],
+        ),
+        ((FOLDER.replace("docs@example.org", "3"),), ['sources.0.folder.owner: expected text, such as "3" (got 3)']),
+        ((FOLDER.replace("trusted", "very"),), ["trust: expected 'trusted', 'reviewed' or 'open' (got 'very')"]),
+        (("- handbook",), ["sources.0: expected keys and values, such as {key: value} (got 'handbook')"]),
     ],
 )
 def test_a_mistake_is_named_with_file_key_and_fix(tmp_path: Path, sources: tuple[str, ...], words: list[str]) -> None:
@@ -53,3 +64,32 @@ def test_a_mistake_is_named_with_file_key_and_fix(tmp_path: Path, sources: tuple
         load_sources(file)
     for word in (str(file), *words):
         assert word in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("sources:\n", "sources: expected a list, each entry after a dash (got nothing)"),
+        ("sources: {a: 1}\n", 'sources: expected a list, each entry after a dash (got {"a": 1})'),
+        ("sources: handbook\n", "sources: expected a list, each entry after a dash (got 'handbook')"),
+    ],
+)
+def test_sources_that_are_no_list_are_named_in_plain_words(tmp_path: Path, text: str, words: str) -> None:
+    file = tmp_path / "sources.yaml"
+    file.write_text(text)
+
+    with pytest.raises(SettingsError) as caught:
+        load_sources(file)
+
+    assert str(caught.value) == f"{file}: {words}"
+
+
+def test_a_wrong_value_is_shown_without_its_password_and_cut(tmp_path: Path) -> None:
+    url = "https://user:hunter2@example.org/" + "a" * 1_000
+    file = write(tmp_path, FOLDER.replace("docs,", f"docs, include: {{a: '{url}'}},"))
+
+    with pytest.raises(SettingsError) as caught:
+        load_sources(file)
+
+    assert "hunter2" not in str(caught.value)
+    assert len(str(caught.value)) < len(str(file)) + 400
