@@ -113,11 +113,17 @@ def fetch_versions(
 def _open(path: Path, trust: TrustLevel, settings: Settings, columns: RowColumns, name: str) -> Source:
     if not path.exists():
         raise Misuse(f"{path}: no such file or folder")
+    if not (path.is_file() or path.is_dir()):
+        raise Misuse(f"{path}: a pipe or a device, expected a folder or a file; save what it gives in a file")
     path = path.absolute()
     owner = "(input)"
     if path.suffix in ROW_SUFFIXES and path.is_file():
         declared = _declared_columns(path)
         names = declared if declared is not None else _names_instead(path, columns.text, settings.max_document_bytes)
+        if declared == []:
+            raise Misuse(
+                f"{path}: the file begins with no header, expected a first line with the column {columns.text!r}"
+            )
         if names is not None and columns.text not in names:
             raise Misuse(
                 f"{path}: no column {columns.text!r}; it has {', '.join(names)}. Name the right one with --text-field"
