@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from corpus_guard.batches import Storage
@@ -279,3 +280,25 @@ def test_no_flipped_bit_keeps_a_reader_waiting(storage: Storage) -> None:
         else:
             assert read.num_rows <= 1
     assert refused > 5
+
+
+def test_a_table_is_read_from_memory_that_arrow_owns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads of Arrow that release memory of Python while the interpreter ends abort the process."""
+    sources: list[pa.NativeFile] = []
+    opened = pq.ParquetFile
+
+    def open_file(source: pa.NativeFile, **options: object) -> pq.ParquetFile:
+        sources.append(source)
+        return opened(source, **options)
+
+    monkeypatch.setattr(pq, "ParquetFile", open_file)
+    storage = Storage(str(tmp_path))
+    content = parquet_bytes(pa.table({"id": ["a", "b"]}))
+    monkeypatch.setattr(storage, "read", lambda name: content)
+
+    assert storage.read_table("t.parquet", filters=[("id", "=", "b")]).to_pylist() == [{"id": "b"}]
+
+    (source,) = sources
+    assert isinstance(source, pa.BufferReader)
+    source.seek(0)
+    assert source.read_buffer().address != pa.py_buffer(content).address

@@ -269,7 +269,9 @@ class Parquet:
         for place in places:
             if place.at != group or place.extent < position - len(batch):
                 group, position, batch = place.at, 0, ()
-                batches = file.iter_batches(batch_size=_READ_ROWS, row_groups=[group], columns=present)
+                batches = file.iter_batches(
+                    batch_size=_READ_ROWS, row_groups=[group], columns=present, use_threads=False
+                )
             while place.extent >= position:
                 batch = _to_rows(next(batches))
                 position += len(batch)
@@ -281,7 +283,8 @@ def _read_columns(file: ParquetFile, group: int, columns: Sequence[str]) -> Iter
     if not columns:
         yield from (({}, "") for _ in range(file.metadata.row_group(group).num_rows))
         return
-    for batch in file.iter_batches(batch_size=_SCAN_ROWS, row_groups=[group], columns=list(columns)):
+    # Without threads: one that still holds memory of Python when the interpreter ends aborts the process (pyarrow 25.0.1).
+    for batch in file.iter_batches(batch_size=_SCAN_ROWS, row_groups=[group], columns=list(columns), use_threads=False):
         yield from _to_rows(batch)
 
 
