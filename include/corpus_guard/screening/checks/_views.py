@@ -74,7 +74,7 @@ class DecodedView:
     cut_off: bool = False  # the document holds more of this kind than was decoded
     places: Sequence[int] = ()  # offsets in the document of what was replaced; empty: all of the view was
 
-    rules_alone: bool = False  # the classifier would take messages of programs for orders
+    rules_alone: bool = False  # the classifier would take names and messages of programs for orders
 
     def is_disguised(self, span: Span) -> bool:
         """Return whether a span of the document reads differently in this view."""
@@ -119,7 +119,7 @@ def decode_views(folded: FoldedText, without: Collection[str] = ()) -> Iterator[
 
 def _rewritten(kind: str, rewritings: Iterable[Rewriting]) -> Iterator[DecodedView]:
     for each in rewritings:
-        yield DecodedView(kind, each.text, each.locate, places=each.places, rules_alone=kind == BREAKS)
+        yield DecodedView(kind, each.text, each.locate, places=each.places, rules_alone=kind in _RULES_ALONE)
 
 
 def _without_signs(text: str, triggered: list[int], without: Collection[str]) -> Iterator[DecodedView]:
@@ -298,6 +298,7 @@ CAPITALS: Final = "words joined by capital letters"
 COLUMN: Final = "words in a column"
 STYLED: Final = "letters in circles, squares or other styles"
 BREAKS: Final = "line breaks as programs write them"
+_RULES_ALONE: Final = frozenset({BREAKS})
 REVERSED: Final = "reversed letters"
 REVERSED_WORDS: Final = "words in reverse order"
 SPACED: Final = "spaced-out letters"

@@ -364,6 +364,8 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
 
         inner = fold(view.text)
         doubtful = find_doubtful(view.text, None if view.rules_alone else self._orders)
+        if view.places:  # of text with signs between its words: code and tables read so are no sentences either
+            doubtful = replace(doubtful, passages=frozenset(doubtful.sentences))
         yield from self._plain_hits(inner, doubtful, search, weigh_in_view, stands_apart=True)
         for nested in decode_views(inner, without=kinds):
             search.cut_off |= nested.cut_off
