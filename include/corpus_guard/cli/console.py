@@ -30,7 +30,6 @@ from rich.table import Table
 from rich.text import Text
 
 from corpus_guard.domain import no_progress
-from corpus_guard.errors import Misuse
 from corpus_guard.invisible import is_invisible, reveal_invisible
 
 # Neither :emoji: codes nor numbers and addresses are touched: what a document says is shown as it is.
@@ -214,16 +213,6 @@ def write_figures(figures: Any, path: Path | None) -> None:
         with writing(path) as write:
             write(as_json(figures, indent=1) + "\n")
         say_aside(f"All figures: {visible(str(path))}")
-
-
-def check_folder(path: Path | None) -> None:
-    """Refuse a file whose folder does not exist, before anything is computed for it: the folder may be misspelt.
-
-    Raises:
-        Misuse: there is no such folder.
-    """
-    if path is not None and not path.parent.is_dir():
-        raise Misuse(f"{path}: there is no folder {path.parent}; create it, or write to another place")
 
 
 @contextlib.contextmanager

@@ -78,7 +78,6 @@ def findings(
             yield item
 
     after = since.replace(tzinfo=UTC) if since else None
-    console.check_folder(output)
     with Deployment() as deployment, console.writing(output) as write:
         for piece in _pieces(
             form, counted(export_findings(deployment.ledger, source=source, state=state, since=after))
@@ -103,7 +102,6 @@ def incident(
     from corpus_guard.exports.findings import export_deviations
     from corpus_guard.proof.incidents import find_incident, load_deviations
 
-    console.check_folder(output)
     with Deployment() as deployment, console.writing(output) as write:
         incident = find_incident(deployment.ledger, name)
         for piece in _pieces(

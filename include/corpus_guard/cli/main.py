@@ -270,7 +270,6 @@ def screen(
 
     if output is not None and output.resolve() in {path.resolve() for path in paths}:
         raise errors.Misuse(f"--out {output}: this is the input file; choose another file")
-    console.check_folder(output)
     if quote and form is ScreenFormat.SARIF:
         raise errors.Misuse("--quote: a code host shows results to everybody; choose --format text or jsonl")
     paths, against = _each_once(paths), _each_once(against or ())
