@@ -43,7 +43,7 @@ def hash_files(storage: Storage, names: Iterable[str]) -> dict[str, str]:
 
 
 def log_files(connection: sa.Connection, run_id: str, hashes: Mapping[str, str] | Mapping[str, None]) -> None:
-    """Log the hashes of files: one event for each folder.
+    """Log the hashes of files, but for those that are logged so: one event for each folder. Log a file once in a transaction.
 
     Args:
         hashes: storage name → SHA-256; None: the file is gone from now on.
@@ -52,7 +52,10 @@ def log_files(connection: sa.Connection, run_id: str, hashes: Mapping[str, str] 
     for name, sha256 in hashes.items():
         by_folder.setdefault(name.rpartition("/")[0], {})[name] = sha256
     for folder, files in sorted(by_folder.items()):
-        append_event(connection, STORED_EVENT, folder, run_id, files=files)
+        logged = logged_hashes(connection, folder)
+        new = {name: sha256 for name, sha256 in files.items() if name not in logged or logged[name] != sha256}
+        if new:
+            append_event(connection, STORED_EVENT, folder, run_id, files=new)
 
 
 def logged_hashes(connection: sa.Connection, folder: str | None = None) -> dict[str, str | None]:
@@ -66,10 +69,10 @@ def logged_hashes(connection: sa.Connection, folder: str | None = None) -> dict[
     return hashes
 
 
-def is_as_logged(connection: sa.Connection, storage: Storage, name: str) -> bool:
-    """Return whether a file exists and has the hash that was logged last."""
+def verified_hash(connection: sa.Connection, storage: Storage, name: str) -> str | None:
+    """Return the hash of a file that has the one logged last; None if it has another one, is gone or was never logged."""
     sha256 = logged_hashes(connection, name.rpartition("/")[0]).get(name)
-    return sha256 is not None and storage.exists(name) and storage.sha256(name) == sha256
+    return sha256 if sha256 and storage.exists(name) and storage.sha256(name) == sha256 else None
 
 
 def find_removal(connection: sa.Connection, name: str) -> FileRemoval | None:

@@ -18,7 +18,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from corpus_guard.batches import Storage
-from corpus_guard.batches.logged_files import hash_files, is_as_logged, logged_hashes
+from corpus_guard.batches.logged_files import hash_files, logged_hashes, verified_hash
 from corpus_guard.batches.reading import read_checked_versions
 from corpus_guard.batches.storage import FileDamaged, parquet_bytes
 from corpus_guard.batches.tables import SERVED_COLUMNS, embedder_of, in_batches, vectors_to_table
@@ -77,7 +77,7 @@ def _is_recorded(ledger: Ledger, storage: Storage, name: str) -> bool:
     published = sa.select(sa.exists().where(publications.c.vectors == name))
     with ledger.read() as connection:
         if name in logged_hashes(connection, name.rpartition("/")[0]):
-            return is_as_logged(connection, storage, name)
+            return verified_hash(connection, storage, name) is not None
         return bool(connection.scalar(published))
 
 

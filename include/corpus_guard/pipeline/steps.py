@@ -20,7 +20,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypedDict
 
 from corpus_guard.batches import Storage
-from corpus_guard.batches.logged_files import hash_files, is_as_logged, log_files, logged_hashes
+from corpus_guard.batches.logged_files import hash_files, log_files, logged_hashes, verified_hash
 from corpus_guard.batches.storage import parquet_bytes
 from corpus_guard.batches.tables import (
     CHUNK_TEXT_COLUMNS,
@@ -276,7 +276,8 @@ def embed(
     name, model = embed_chunks(ledger, storage, models, shard["batch"], chunks, progress)
     hashes = hash_files(storage, filter(None, [name]))
     if not dry_run:
-        _log_new(ledger, run_id, shard["batch"], hashes)
+        with ledger.write() as connection:
+            log_files(connection, run_id, hashes)
     return Shard(**{**shard, "hashes": shard.get("hashes", {}) | hashes}, vectors=name, model=model, chunks=len(chunks))
 
 
@@ -341,9 +342,9 @@ def screen(
     survey_digest, screening_digest = sha256_bytes(relevant.to_json()), screening.digest_of(shard["source"])
     name = f"{shard['batch']}/judgements-{digest('judgements/v1', [shard['batch'], survey_digest, screening_digest])[:32]}.parquet"
     with ledger.read() as connection:
-        is_known = is_as_logged(connection, storage, name)
-    if is_known:
-        table, sha256 = storage.read_table(name), storage.sha256(name)
+        sha256 = verified_hash(connection, storage, name)
+    if sha256:
+        table = storage.read_table(name)
     else:  # nobody vouches for verdicts that no run has logged
         relevant = relevant.with_predecessors(load_predecessors(ledger, storage, versions))
         table = judgements_to_table(screening.judge(versions, relevant))
@@ -351,7 +352,8 @@ def screen(
         sha256 = sha256_bytes(content)
         storage.write(name, content)
         if not dry_run:
-            _log_new(ledger, run_id, shard["batch"], {name: sha256})
+            with ledger.write() as connection:
+                log_files(connection, run_id, {name: sha256})
     verdicts = [judgement.verdict for judgement in judgements_from_table(table)]
     return Shard(
         **{**shard, "hashes": shard.get("hashes", {}) | {name: sha256}},
@@ -495,13 +497,6 @@ def _list(storage: Storage, settings: Settings, run_id: str, source: Source, bef
         storage.write_json(name, {"source": source.name, "items": [item.as_dict() for item in part]})
         names.append(name)
         count += len(part)
-
-
-def _log_new(ledger: Ledger, run_id: str, folder: str, hashes: Mapping[str, str]) -> None:
-    """Log hashes of files of a folder, but for those that are logged so: work that is repeated takes the files over."""
-    with ledger.write() as connection:
-        logged = logged_hashes(connection, folder)
-        log_files(connection, run_id, {name: sha256 for name, sha256 in hashes.items() if logged.get(name) != sha256})
 
 
 def _require_as_written(ledger: Ledger, storage: Storage, shard: Shard) -> None:
