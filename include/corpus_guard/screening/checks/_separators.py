@@ -206,72 +206,13 @@ def crowded_blanks(text: str) -> list[Span]:
 
 # --- cut words ----------------------------------------------------------------------------------------------
 
-TELLING: Final = (
-    *(
-        "the",
-        "that",
-        "this",
-        "these",
-        "they",
-        "them",
-        "you",
-        "your",
-        "and",
-        "any",
-        "all",
-        "must",
-        "not",
-        "has",
-        "have",
-        "are",
-    ),
-    *(
-        "user",
-        "users",
-        "with",
-        "when",
-        "from",
-        "about",
-        "always",
-        "never",
-        "should",
-        "say",
-        "tell",
-        "page",
-        "other",
-        "others",
-    ),
-    *("will", "which", "who", "anyone", "asks", "answer", "answers", "ignore", "disregard", "previous", "instructions"),
-    *(
-        "assistant",
-        "assistants",
-        "model",
-        "models",
-        "document",
-        "recommend",
-        "summarise",
-        "summarize",
-        "reading",
-        "leave",
-    ),
-    *("system", "prompt", "reply", "send", "reveal", "follow", "sources", "call", "out"),
-    *(
-        "nicht",
-        "alle",
-        "dass",
-        "eine",
-        "wenn",
-        "und",
-        "vous",
-        "toutes",
-        "dans",
-        "pour",
-        "para",
-        "todas",
-        "cuando",
-        "tutte",
-    ),
+_TELLING: Final = (
+    "the that this these they them you your and any all must not has have are user users with when from about always never "
+    "should say tell page other others will which who anyone asks answer answers ignore disregard previous instructions "
+    "assistant assistants model models document recommend summarise summarize reading leave system prompt reply send reveal "
+    "follow sources call out nicht alle dass eine wenn und vous toutes dans pour para todas cuando tutte"
 )
+TELLING: Final = tuple(_TELLING.split())
 """Words that orders can hardly do without, most of them frequent in any text."""
 _SIGN: Final = r"(?:[*_`~\\.|/{}·-]{1,3}|(?:<[^<>]*>)+|= |\" ?\")"
 _SIGN_OR_APOSTROPHE: Final = rf"(?:'|{_SIGN})"

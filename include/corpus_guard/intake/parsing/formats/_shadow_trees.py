@@ -36,7 +36,7 @@ def find_shadowed(document: DocumentNode) -> dict[Node, str]:
             continue
         hosts.add(host)
         find_reason = _read_tree(template, host) if len(hosts) <= _MAX_TREES else _hide_all
-        for child in _children(host):
+        for child in children(host):
             if reason := find_reason(child):
                 shadowed[child] = reason
     return shadowed
@@ -119,7 +119,8 @@ def _find_reason_around(slot: ElementNode, styles: _css.DocumentStyles) -> str:
     return "fallback"
 
 
-def _children(node: Node) -> Iterator[Node]:
+def children(node: Node) -> Iterator[Node]:
+    """Yield the nodes right below a node, in order."""
     child = node.first_child
     while child is not None:
         yield child

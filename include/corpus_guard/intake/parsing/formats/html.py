@@ -17,7 +17,7 @@ most of the page count as shown, as a script would show them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -164,10 +164,10 @@ def _find_collapsed(table: ElementNode, styles: _css.DocumentStyles) -> frozense
     """Return the columns of a table, from 0, that a style of theirs takes away (CSS 2.2, 17.5.5)."""
     collapsed: set[int] = set()
     number = 0
-    for group in _children(table):
+    for group in _shadow_trees.children(table):
         if not isinstance(group, ElementNode) or (group.node_name or "").lower() not in {"col", "colgroup"}:
             continue
-        inner = [each for each in _children(group) if isinstance(each, ElementNode)]
+        inner = [each for each in _shadow_trees.children(group) if isinstance(each, ElementNode)]
         for column in inner or [group]:
             span = _read_span(column, "span")
             if "visibility" in (styles.of(group).unseen, styles.of(column).unseen):
@@ -207,7 +207,7 @@ def _find_curtains(document: DocumentNode, styles: _css.DocumentStyles) -> froze
         if style.gone or style.unseen:
             curtains.add(element)
         least = _count_text(element) / 2
-        inner = (each for each in _children(element) if isinstance(each, ElementNode))
+        inner = (each for each in _shadow_trees.children(element) if isinstance(each, ElementNode))
         element = next((each for each in inner if _count_text(each) > least), None)
     return frozenset(curtains)
 
@@ -325,7 +325,7 @@ class _TreeReader:
                     stack.append((None, look, brackets[1:]))
                 elif name in _BLOCKS or name == "a":
                     stack.append((None, look, name))
-            stack.extend((child, look, "") for child in reversed(list(_children(node))))
+            stack.extend((child, look, "") for child in reversed(list(_shadow_trees.children(node))))
 
     def _text(self, text: str, look: _Appearance) -> None:
         self.chars += count_non_space(text)
@@ -501,12 +501,5 @@ def _read_start(element: ElementNode) -> str:
             return "".join(pieces)
         node = nodes.pop()
         pieces.append((node.value or "") if node.node_name == "#text" else "")
-        nodes += reversed(list(islice(_children(node), _MAX_MARK_PARTS)))
+        nodes += reversed(list(islice(_shadow_trees.children(node), _MAX_MARK_PARTS)))
     return "more than a mark"
-
-
-def _children(node: Node) -> Iterator[Node]:
-    child = node.first_child
-    while child is not None:
-        yield child
-        child = child.next_sibling
