@@ -69,6 +69,15 @@ def test_places_lead_to_the_disguised_words() -> None:
     assert text[span.start : span.end] == "must\u00adrecommend"
 
 
+@pytest.mark.parametrize(("letters", "words"), [(" ", "  "), (" ", " / "), (".", " "), ("-", " "), (" ", " | ")])
+def test_spaced_out_letters_are_read_as_words(letters: str, words: str) -> None:
+    assert held(AROUND.format(words.join(letters.join(word) for word in QUIET_ORDER.split())))
+
+
+def test_a_spaced_out_title_makes_no_finding() -> None:
+    assert not held(AROUND.format("P L E A S E  A S K  T H E  S T A F F  A B O U T  P A R K I N G"))
+
+
 # --- cut words ------------------------------------------------------------------------------------------------------
 
 

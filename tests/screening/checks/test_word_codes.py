@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpus_guard.screening.checks._views import decode_views
-from corpus_guard.screening.checks._word_codes import WORD_CODES
+from corpus_guard.screening.checks._word_codes import LEET_WORDS, WORD_CODES
 from corpus_guard.screening.folding import fold
 
 
@@ -44,6 +44,7 @@ CODES: dict[str, Callable[[str], str]] = {
     "black circles": lambda order: "".join(chr(0x1F150 + ord(c) - 65) if c.isalpha() else c for c in order.upper()),
     "black squares": lambda order: "".join(chr(0x1F170 + ord(c) - 65) if c.isalpha() else c for c in order.upper()),
     "white squares": lambda order: "".join(chr(0x1F130 + ord(c) - 65) if c.isalpha() else c for c in order.upper()),
+    "leetspeak": lambda order: order.translate(str.maketrans("oieastbg", "01345786")),
     "circles": lambda order: "".join(chr(0x24B6 + ord(c) - 65) if c.isalpha() else c for c in order.upper()),
 }
 
@@ -54,7 +55,7 @@ def test_an_order_in_code_is_found(how: str, order: str) -> None:
     assert held(AROUND.format(CODES[how](order)))
 
 
-@pytest.mark.parametrize("kind", [code.kind for code in WORD_CODES])
+@pytest.mark.parametrize("kind", [code.kind for code in (*WORD_CODES, LEET_WORDS)])
 def test_a_word_alone_is_no_code(kind: str) -> None:
     text = (
         "dGhl 746865 20-8-5 E96 eht: five names of parts. Version 1-14-4 of dHRw and 75736572 is out; era, ton and dna."

@@ -5,6 +5,7 @@ Each reader takes a text and returns the stretches of it in which signs stand wh
 - *Blanks*: characters that nothing draws stand for the spaces, or within the words.
 - *Cut words*: markup, signs or numbers of notes within words, and letters by their numbers.
 - *Joined words*: one and the same sign between all words or every few, of a line, of short lines, of strings or of captions.
+- *Spaced-out letters*, with another sign between words.
 - *Words with capitals*, *columns* of tables read downwards, and words right behind a line break as programs write it.
 
 A trigger names the frequent words that an order can hardly do without, so that code, addresses and lists seldom hit it. Only
@@ -19,6 +20,7 @@ import re
 import sys
 import unicodedata
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -372,6 +374,28 @@ def _kept(text: str, end: int) -> str:
 
 def _behind(text: str, end: int) -> int:
     return end + 1 if text[end : end + 1] in {".", "!", "?"} else end
+
+
+# --- spaced-out letters -------------------------------------------------------------------------------------
+
+_SPACED_LETTERS: Final = re.compile(r"""(?<![^\W_])(?:[^\W_][ ._*·|/\-'",;:!?()]{1,6}){7,}[^\W_](?![^\W_])""")
+_BETWEEN_LETTERS: Final = re.compile(r"(?<=[^\W_])[\W_]+(?=[^\W_])")
+_NO_PUNCTUATION: Final = re.compile(r"[^.,;:!?]+")
+
+
+def read_spaced_letters(text: str) -> list[Stretch]:
+    """Return runs of single letters with one and the same sign between most of them; another sign stands between words."""
+    stretches: list[Stretch] = []
+    for run in _SPACED_LETTERS.finditer(text):
+        gaps = list(_BETWEEN_LETTERS.finditer(text, *run.span()))
+        (common, _), *others = Counter(gap[0] for gap in gaps).most_common()
+        if others:
+            edits = [
+                (*gap.span(), "" if gap[0] == common else f"{_NO_PUNCTUATION.sub('', gap[0].strip(common))} ")
+                for gap in gaps
+            ]
+            stretches.append((Span(*run.span()), edits))
+    return stretches
 
 
 # --- words with capitals, columns, line breaks that are written -------------------------------------------------

@@ -44,12 +44,13 @@ from corpus_guard.screening.checks._separators import (
     read_columns,
     read_cut_words,
     read_joined_words,
+    read_spaced_letters,
     read_styled_letters,
     read_written_breaks,
     rests_on,
     rewrite,
 )
-from corpus_guard.screening.checks._word_codes import WORD_CODES
+from corpus_guard.screening.checks._word_codes import LEET_WORDS, WORD_CODES
 from corpus_guard.screening.folding import FoldedText, fold
 
 MAX_RUNS: Final = 20_000
@@ -60,7 +61,7 @@ MAX_DECODED_CHARS: Final = 2_000_000
 """Characters of decoded text of one kind in one text."""
 WINDOW_CHARS: Final = 4_000
 """Characters of a part of a text that is searched for signs between and within words; the parts overlap by half."""
-LEETSPEAK: Final = "leetspeak"
+LEETSPEAK: Final = LEET_WORDS.kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,6 +354,8 @@ def _spaced(folded: FoldedText) -> Iterator[DecodedView]:
         for match in _SPACED.finditer(folded.text)
     )
     yield from _joined(SPACED, runs, separator="", loose=True)
+    if stretches := read_spaced_letters(folded.original):
+        yield from _rewritten(SPACED, [rewrite(folded.original, stretches)])
 
 
 _LEET: Final = str.maketrans("013456789@$!|+l", "oieasgtbgasiiti")
@@ -369,6 +372,9 @@ def _leet(folded: FoldedText) -> Iterator[DecodedView]:
     words = " ".join(map(_mask_numbers, folded.text.split(" ")))
     if _LEET_LETTER.search(words):
         yield DecodedView(LEETSPEAK, words.translate(_LEET), folded.origin, loose=True)
+    text = folded.original
+    if stretches := LEET_WORDS.read(text, Span(0, len(text))):
+        yield from _rewritten(LEETSPEAK, [rewrite(text, stretches)])
 
 
 def _mask_numbers(word: str) -> str:

@@ -1,4 +1,4 @@
-"""Words that are encoded one by one: base64, hexadecimal, places in the alphabet, ROT47, letters in reverse order.
+"""Words that are encoded one by one: base64, hexadecimal, places in the alphabet, ROT47, letters in reverse order, leetspeak.
 
 A word alone is too short to tell an encoding from a name. So a code is read where several frequent words stand close to each
 other in it, and only up to the next plain ones.
@@ -64,18 +64,19 @@ class WordCode:
     trigger: str
     """RE2, on folded text: two frequent words in this code."""
     decode: Callable[[str], str]
-    """token → plain words; empty where it is none"""
+    """token → plain words; empty where it is none, itself where it may stand among such"""
 
     def read(self, text: str, window: Span) -> list[Stretch]:
         """Return stretches of a text that are written in this code, with the plain words in place of their codes."""
         tokens = list(_TOKEN.finditer(text, window.start, window.end))
         plains = [self.decode(token[0]) for token in tokens]
-        telling = [number for number, plain in enumerate(plains) if is_telling(plain)]
+        is_coded = [bool(plain) and plain != token[0] for token, plain in zip(tokens, plains, strict=True)]
+        telling = [number for number, plain in enumerate(plains) if is_coded[number] and is_telling(plain)]
         stretches: list[Stretch] = []
         for group in _groups(telling):
             first, last = _extend(group[0], -1, tokens, plains), _extend(group[-1], 1, tokens, plains)
             edits: list[Edit] = [
-                (*tokens[number].span(), plains[number]) for number in range(first, last + 1) if plains[number]
+                (*tokens[number].span(), plains[number]) for number in range(first, last + 1) if is_coded[number]
             ]
             stretches.append((Span(tokens[first].start(), tokens[last].end()), edits))
         return stretches
@@ -106,6 +107,23 @@ def _extend(number: int, step: int, tokens: Sequence[re.Match[str]], plains: Seq
     return number
 
 
+_LEET_WORD: Final = re.compile(r"([\"'(]*)([A-Za-z0-9@$!|+'’]+?)([!.,;:?\"')]*)")
+_LEET_LETTERS: Final = str.maketrans("013456789@$!|+", "oieasgtbgasiit")
+MAX_LEET_DIGITS: Final = 6
+"""Digits that may be a whole word: "15" for "is"; more are a number."""
+
+
+def _from_leet(token: str) -> str:
+    match = _LEET_WORD.fullmatch(token)
+    if not match or (token.isdigit() and len(token) > MAX_LEET_DIGITS):
+        return ""
+    before, word, after = match.groups()
+    as_i = word.translate(_LEET_LETTERS)
+    as_l = word.replace("1", "l").replace("|", "l").translate(_LEET_LETTERS)
+    read = as_l if is_telling(as_l) and not is_telling(as_i) else as_i
+    return f"{before}{read}{after}" if read.replace("'", "").replace("’", "").isalpha() else ""
+
+
 _OTHER_WORDS_REVERSED: Final = frozenset({"and", "not", "are", "say", "all", "eine", "alle", "und"})
 _CHOSEN: Final = [word for word in TELLING if len(word) > 2]
 
@@ -114,6 +132,9 @@ def _two_of(codes: Sequence[str], edge: str = "[^a-z0-9+/=-]") -> str:
     code = rf"(?:^|{edge})(?:{'|'.join(codes)})(?:{edge}|$)"
     return f"{code}.*{code}"
 
+
+LEET_WORDS: Final = WordCode("leetspeak", "", _from_leet)
+"""Read where the trigger of leetspeak hits, not one of its own."""
 
 WORD_CODES: Final = (
     WordCode(

@@ -31,6 +31,8 @@ PART_CHARS: Final = 200
 """Characters of the parts of a longer one; they overlap by half."""
 JOINED: Final = 3
 """Most sentences in a row that are read together: each may be harmless by itself."""
+JOINED_CHARS: Final = 220
+"""Most characters of sentences that are read together."""
 MAX_CONCEPTS: Final = 24
 PIECE_CHARS: Final = 4
 MIN_LETTERS: Final = 8
@@ -148,7 +150,7 @@ def join_sentences(text: str, pieces: Sequence[Span], doubtful: Set[Span]) -> It
         for last in range(first + 1, min(first + JOINED, len(pieces))):
             joined, before = pieces[first : last + 1], pieces[last - 1]
             words = " ".join(text[piece.start : piece.end] for piece in joined)
-            if len(words) > LONG_CHARS or "\n\n" in text[before.end : pieces[last].start]:
+            if len(words) > JOINED_CHARS or "\n\n" in text[before.end : pieces[last].start]:
                 break
             if not doubtful.isdisjoint(joined):
                 yield Span(joined[0].start, joined[-1].end), words
