@@ -154,7 +154,7 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
 
     name = "instructions"
     params_class = InstructionsParams
-    code_version = ("26",)
+    code_version = ("27",)
 
     def __init__(
         self,

@@ -25,10 +25,10 @@ BUCKETS: Final = 1 << 17
 """Rows of each group's table."""
 MAX_CHARS: Final = 600
 """Characters of a sentence; a longer one is read in pieces."""
-LONG_CHARS: Final = 220
+LONG_CHARS: Final = 140
 """Longest sentence that is read whole only: in a longer one an order drowns."""
-PART_CHARS: Final = 200
-"""Characters of the parts of a longer one; they overlap by half."""
+PART_CHARS: Final = (130, 200)
+"""Characters of the parts of a longer one, short and long ones; those of a size overlap by half."""
 JOINED: Final = 3
 """Most sentences in a row that are read together: each may be harmless by itself."""
 JOINED_CHARS: Final = 220
@@ -80,12 +80,12 @@ _CREDIT: Final = re.compile(r"\s(?:by|thanks(?: to)?) \[?@[\w-]+(?:\[bot\])?(?:\
 """Author of a change behind its title, as in notes on a release: "by @name in #12"."""
 _CALL: Final = re.compile(r"[\w.$ ]{1,40}\(\s*([\"'`])(.*\S)\s*\1\s*\);?", re.DOTALL)
 _CUT: Final = re.compile(
-    r"(?<=[.!?…])(?:[\"')\]”’»*_`¹²³⁴-⁹]|\[\d{1,3}\]){0,4}\s+(?=[^a-z])|\n\s*(?=[^a-z\s])|\s[•·|]\s|;\s|\t"
+    r"(?<=[.!?…])(?:[\"')\]”’»*_`¹²³⁴-⁹]|\[\d{1,3}\]){0,4}\s+(?=[^a-z])|\n\s*(?=[^a-z\s])|\s[•·|]\s|;\s|[,;](?=[^\W\d_])|\t"
     r"|</?[a-z]+[^<>]{0,200}>|\s*[\U0001F300-\U0001FAFF\u2600-\u27BF][\uFE0F\u200D\U0001F300-\U0001FAFF\u2600-\u27BF]*\s*"
 )
 """Cut of a text without full stops, also behind marks that stand after one."""
 _OTHER_CUT: Final = re2.compile(
-    r"[\n\t•·|<\x{1F300}-\x{1FAFF}\x{2600}-\x{27BF}]|;\s|[.!?…](?:[\"')\]”’»*_`¹²³⁴-⁹]|\[\d)"
+    r"[\n\t•·|<\x{1F300}-\x{1FAFF}\x{2600}-\x{27BF}]|;\s|[,;]\pL|[.!?…](?:[\"')\]”’»*_`¹²³⁴-⁹]|\[\d)"
 )
 """Sign that a text is cut elsewhere than behind sentences; plain prose, without any, is not searched further."""
 _EDGES: Final = " \n\t\r*_`\"'“”«»#>+|•·-"
@@ -132,7 +132,7 @@ def split_parts(text: str) -> Iterator[tuple[Span, str]]:
         starts = [0]
         for piece in pieces:
             starts.append(starts[-1] + piece.end - piece.start + 1)
-        for start, end in _split_windows(words):
+        for start, end in chain.from_iterable(_split_windows(words, size) for size in PART_CHARS):
             first, last = bisect_right(starts, start) - 1, bisect_right(starts, end - 1) - 1
             place = pieces[first].start + start - starts[first], pieces[last].start + end - starts[last]
             yield Span(place[0], min(place[1], pieces[last].end)), words[start:end]
@@ -191,19 +191,19 @@ def _split_unspaced(text: str) -> Iterator[tuple[int, int]]:
             position += len(part)
 
 
-def _split_windows(text: str) -> Iterator[tuple[int, int]]:
-    """Yield start and end of stretches of whole words."""
+def _split_windows(text: str, size: int) -> Iterator[tuple[int, int]]:
+    """Yield start and end of stretches of whole words, of so many characters at most."""
     start = 0
-    while len(text) - start > PART_CHARS:
-        space = text.rfind(" ", start + PART_CHARS // 2, start + PART_CHARS)
-        yield start, space if space > 0 else start + PART_CHARS
-        space = text.find(" ", start + PART_CHARS // 2, start + PART_CHARS)
-        start = space + 1 if space > 0 else start + PART_CHARS // 2
+    while len(text) - start > size:
+        space = text.rfind(" ", start + size // 2, start + size)
+        yield start, space if space > 0 else start + size
+        space = text.find(" ", start + size // 2, start + size)
+        start = space + 1 if space > 0 else start + size // 2
     yield start, len(text)
 
 
 def split_passages(text: str) -> Iterator[Span]:
-    """Yield what stands by itself between other cuts than ends of sentences: lines, bullets, tags, and marks behind a full stop.
+    """Yield what stands by itself between other cuts than ends of sentences: lines, cells, bullets, tags, and marks behind a full stop.
 
     A sentence of prose may go on over a line. Where an order is such a line among others, a sentence would hold them all.
     """

@@ -38,7 +38,7 @@ MAX_WORDS: Final = 200_000
 """Words whose weights are kept."""
 MAX_SENTENCES: Final = 20_000
 """Sentences whose answers are kept: pages repeat their footers."""
-MAX_TOGETHER: Final = 40
+MAX_TOGETHER: Final = 24
 """Words that open a text together; more are read in parts that overlap by half."""
 _STOPS: Final = ("? ", "! ", "; ", ".\n", "\n\n", "。", "！", "？")
 _UNSPACED: Final = re.compile("[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]")
