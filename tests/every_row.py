@@ -58,10 +58,10 @@ def value_of(column: sa.Column[Any], number: int) -> Any:
     return f"{number:032x}"[-(getattr(kind, "length", None) or 32) :]
 
 
-def fill(ledger: Ledger, *, without: tuple[str, ...] = ()) -> None:
+def fill(ledger: Ledger) -> None:
     """Write GROUPS rows into each table, as our own code writes: through `Ledger.write`."""
     with ledger.write() as connection:
-        insert_rows(connection, without=without)
+        insert_rows(connection)
 
 
 def insert_rows(connection: sa.Connection, *, without: tuple[str, ...] = ()) -> None:

@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from corpus_guard.corpus import reach
 from corpus_guard.corpus.store import ChunkRecord
 from corpus_guard.deployment import Deployment
-from corpus_guard.domain import TrustLevel, Verdict
+from corpus_guard.domain import TrustLevel, Verdict, no_progress
 from corpus_guard.errors import StoreUnavailable
+from corpus_guard.ledger import row_digests
 from corpus_guard.ledger.tables import metadata, publications
 from corpus_guard.ledger.undecodable import UndecodableText
 from corpus_guard.proof.deviations import DeviationKind
@@ -28,9 +29,12 @@ from corpus_guard.proof.log.note import COSIGNATURE, Note, Signer, parse_note
 from corpus_guard.proof.verify import findings
 from corpus_guard.proof.verify import store as store_check
 from corpus_guard.proof.verify.expected import ExpectedRecord, RecordKey
+from corpus_guard.proof.verify.log import check_log
 from corpus_guard.proof.verify.verification import Verification
 from corpus_guard.settings import Settings
+from every_row import another_value
 from material import Shelf, a_record, a_version
+from older_ledgers import go_back_to_0010
 from tampering import CHUNK, DOUBTFUL, LEDGER, LOG, PUMPS, QUAYS, STORE, Corpus, Index, Named, the_last_bit_of_a_float
 
 NOBODY = "http://127.0.0.1:1"
@@ -161,6 +165,27 @@ def test_text_that_is_not_utf8_is_named_with_its_row(copy: Corpus, table: str, c
     ):
         connection.execute(sa.select(metadata.tables[table])).all()
     assert raised.value.__cause__ is None
+
+
+LOGGED = [
+    column
+    for name in ("events", "heads")
+    for column in metadata.tables[name].c
+    if f"{name}.{column.name}" != "heads.signed_at"
+]
+
+
+@pytest.mark.parametrize("column", LOGGED, ids=str)
+def test_every_column_of_the_log_is_named(copy: Corpus, column: sa.Column[object]) -> None:
+    key = next(iter(column.table.primary_key)).name
+    copy.ledger_sql(
+        f"UPDATE {column.table.name} SET {column.name} = :value WHERE {key} = 1", value=another_value(column, 1)
+    )
+    collector = findings.DeviationCollector()
+
+    check_log(copy.shelf.ledger, copy.settings, collector, 1_000, no_progress)
+
+    assert collector.deviations
 
 
 def test_a_store_that_does_not_answer_is_an_outage(copy: Corpus) -> None:
@@ -372,6 +397,29 @@ def test_both_kinds_of_ledger(shelf: Shelf, tmp_path: Path) -> None:
         found = named(guard.verify())
 
     assert found == {(DeviationKind.LEDGER_CHANGED, CHUNK), (DeviationKind.LEDGER_CHANGED, DOUBTFUL.version_id)}
+
+
+def test_a_home_of_an_older_release_verifies_after_it_was_opened_and_sealed_again(
+    original: Corpus, tmp_path: Path, migrated_sqlite: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as older:
+        older.setattr(row_digests, "DIGESTED_TABLES", {})  # an older release logged no digests
+        made = Corpus.sealed(
+            tmp_path / "older", migrated_sqlite, original.chroma_home, original.settings.chroma_url, "older"
+        )
+        go_back_to_0010(made.ledger_sql)
+        made.shelf.ledger.close()
+    opened = Corpus.opened(made.home, made.chroma_home, made.settings)
+
+    assert opened.verified().deviations == ()
+    assert {event.kind for event in opened.events()} >= {"adopted", "judged"}
+    opened.shelf.serve(a_version("new.md", ("A new bell hangs at the pier. ",)))
+    opened.seal()
+    assert opened.verified().deviations == ()
+    opened.ledger_sql("UPDATE versions SET waits_since = NULL WHERE version_id = :one", one=DOUBTFUL.version_id)
+    [deviation] = opened.verified().deviations
+    assert deviation.subject == DOUBTFUL.version_id
+    opened.shelf.ledger.close()
 
 
 def _files(home: Path) -> dict[str, Any]:
