@@ -438,7 +438,7 @@ def test_a_vanished_document_is_served_until_its_grace_is_over(deployment: Works
     gone = policy(deployment, grace_hours=0).refresh("r3")
 
     assert (kept["vanished"], kept["served"]) == (0, 3)
-    assert (gone["vanished"], gone["served"]) == (1, 2)
+    assert (gone["vanished"], gone["retired"], gone["served"]) == (1, 1, 2)
     assert len(deployment.served()) == 2
     assert sum(row.missing_since is not None for row in deployment.read(sa.select(documents.c.missing_since))) == 1
 
@@ -483,6 +483,8 @@ def test_when_most_of_a_source_vanishes_at_once_nothing_is_retired(
 
     assert (sealed["vanished"], sealed["served"]) == (0, 3)
     assert "4 of 5 documents vanished at once" in caplog.text
+    (held,) = deployment.read(sa.select(events).where(events.c.kind == "retirement_held"))
+    assert (held.subject, held.body["missing"], held.body["total"]) == ("pages", 4, 5)
     assert policy(deployment, grace_hours=0, max_share=1.0).refresh("r3")["vanished"] == 4
 
 
