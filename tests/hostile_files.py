@@ -113,7 +113,7 @@ def _zips() -> Iterator[Case]:
         yield Case(
             f"truncated.{kind}",
             lambda content=content: content[: len(content) * 2 // 3],
-            _TRUNCATED,
+            _TRUNCATED if kind == "pdf" else ("parsing.unreadable",),
             quick=kind != "pdf",
         )
         yield Case(f"one-byte-short.{kind}", lambda content=content: content[:-1], _SHORT[kind][0], _SHORT[kind][1])
@@ -256,6 +256,7 @@ def _xml() -> Iterator[Case]:
             f"doctype-in-{encoding}.docx",
             lambda s=source: making.with_part(making.word("x"), "word/document.xml", s),
             (*entities, "parsing.unreadable"),
+            quick=encoding == "utf-16",
         )
     yield Case(
         "doctype-in-ebcdic.docx",

@@ -40,14 +40,6 @@ def test_a_book_under_rights_management_is_refused() -> None:
     assert epub.read(making.book("<p>text</p>", parts={"META-INF/encryption.xml": fonts})).text == "text"
 
 
-def test_entities_are_refused() -> None:
-    bomb = b'<?xml version="1.0"?><!DOCTYPE html [<!ENTITY a "aaaa">]><html><body>&a;</body></html>'
-    assert code(making.book("<p>x</p>", parts={"OEBPS/c0.xhtml": bomb})) in {
-        "parsing.xml_entities",
-        "parsing.ambiguous",
-    }
-
-
 def test_a_book_without_its_package_is_unreadable() -> None:
     assert code(making.archive({"mimetype": b"application/epub+zip"})) == "parsing.unreadable"
 
