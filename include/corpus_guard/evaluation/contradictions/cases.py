@@ -18,7 +18,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
@@ -45,14 +45,6 @@ class CaseGroup(StrEnum):
         return self in {CaseGroup.CONTRADICTION, CaseGroup.NEAR_COPY}
 
 
-_GROUPS_OF_POSTS: Final = {
-    "contradiction": CaseGroup.CONTRADICTION,
-    "restatement": CaseGroup.RESTATEMENT,
-    "update": CaseGroup.UPDATE,
-    "elsewhere": CaseGroup.UPDATE,
-}
-
-
 class Origin(StrEnum):
     """Author of the text."""
 
@@ -65,13 +57,26 @@ class Origin(StrEnum):
     PARAPHRASE = "paraphrases"
 
 
+_OWN_FILES: Final = {
+    "passages.yaml": (Origin.WRITTEN, "[.]"),
+    "posts.yaml": (Origin.FREE, "[.]"),
+    "replies.yaml": (Origin.REPLY, "[.,]"),
+    "pages.yaml": (Origin.PAGE, "[.,]"),
+}
+"""By those who know the rules: file → author, and the signs that end the title of a trusted text."""
+
 _ORIGINS: Final = {"independent": Origin.INDEPENDENT, "paraphrases": Origin.PARAPHRASE}
-_GROUPS_OF_INDEPENDENT: Final = {
+_GROUPS: Final = {
+    "contradiction": CaseGroup.CONTRADICTION,
     "contradictions": CaseGroup.CONTRADICTION,
     "same": CaseGroup.RESTATEMENT,
+    "restatement": CaseGroup.RESTATEMENT,
+    "update": CaseGroup.UPDATE,
+    "elsewhere": CaseGroup.UPDATE,
     "honest": CaseGroup.UPDATE,
     "other": CaseGroup.UPDATE,
 }
+"""Name of the texts of an entry → their effect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +87,7 @@ class ContradictionCase:
     origin: Origin
     half: Half
     domain: str
-    kind: str  # of the value: "duration", "negation", "contact", …
+    kind: str  # of the value: "duration", "negation", "contact", …; of a written text, its name in the entry
     text: str
 
 
@@ -100,66 +105,48 @@ def load_cases(seed: int = 0, without: Collection[Origin] = ()) -> tuple[list[Tr
     Args:
         without: INDEPENDENT, PARAPHRASE or both, which are left out with their trusted documents.
     """
-    trusted, cases = _load_own(seed)
+    trusted, cases = _generate_cases(seed)
+    for name, (origin, ends) in _OWN_FILES.items():
+        for number, entry in enumerate(_load(name)):
+            trusted.append(TrustedText(re.split(ends, entry["trusted"])[0], _unfolded(entry["trusted"])))
+            cases += (replace(case, text=_unfolded(case.text)) for case in _read_entry(origin, number, entry))
     for path in sorted(FOLDER.glob("*.yaml")):
-        origin = _ORIGINS.get(path.stem.partition("_")[0])
-        if origin and origin not in without:
+        author = _ORIGINS.get(path.stem.partition("_")[0])
+        if author and author not in without:
             for number, entry in enumerate(_load(path.name)):
-                half = Half.VALIDATION if number % 2 else Half.TUNING
                 trusted.append(TrustedText(_title(entry["trusted"]), entry["trusted"]))
-                cases += [
-                    ContradictionCase(group, origin, half, entry["domain"], "independent", text)
-                    for name, group in _GROUPS_OF_INDEPENDENT.items()
-                    for text in (each["text"] if isinstance(each, dict) else each for each in entry.get(name, ()))
-                ]
+                cases += _read_entry(author, number, entry)
     return trusted, cases
 
 
-def _load_own(seed: int) -> tuple[list[TrustedText], list[ContradictionCase]]:
-    """Return the trusted documents and the cases of those who know the rules."""
+def _generate_cases(seed: int) -> tuple[list[TrustedText], list[ContradictionCase]]:
+    """Return the trusted documents and the cases that are made of facts."""
     trusted, cases = [], []
     rng = random.Random(f"contradictions {seed}")  # noqa: S311 - a choice of words, no secret
     around = _load("surroundings.yaml")
     for domain in _load("facts.yaml"):
         for start in range(0, len(domain["facts"]), FACTS_PER_DOCUMENT):
             facts = domain["facts"][start : start + FACTS_PER_DOCUMENT]
-            document = TrustedText(domain["title"], _document(domain["title"], facts, {}))
-            trusted.append(document)
-            for number, fact in enumerate(facts):
-                half = Half.VALIDATION if number % 2 else Half.TUNING
-                for group, text in _generate(domain["title"], facts, number, around, rng):
-                    cases.append(ContradictionCase(group, Origin.GENERATED, half, domain["domain"], fact["kind"], text))
-    for number, passage in enumerate(_load("passages.yaml")):
-        half = Half.VALIDATION if number % 2 else Half.TUNING
-        title = passage["trusted"].partition(".")[0]
-        trusted.append(TrustedText(title, _unfolded(passage["trusted"])))
-        texts = [
-            (CaseGroup.CONTRADICTION, passage["contradiction"]),
-            *((CaseGroup.UPDATE, text) for text in passage["honest"]),
-        ]
-        cases += [
-            ContradictionCase(group, Origin.WRITTEN, half, passage["domain"], "written", _unfolded(text))
-            for group, text in texts
-        ]
-    for number, post in enumerate(_load("posts.yaml")):
-        half = Half.VALIDATION if number % 2 else Half.TUNING
-        trusted.append(TrustedText(post["trusted"].partition(".")[0], _unfolded(post["trusted"])))
-        cases += [
-            ContradictionCase(group, Origin.FREE, half, post["domain"], name, _unfolded(post[name]))
-            for name, group in _GROUPS_OF_POSTS.items()
-        ]
-    for origin, kind, name in ((Origin.REPLY, "reply", "replies.yaml"), (Origin.PAGE, "page", "pages.yaml")):
-        for number, entry in enumerate(_load(name)):
-            half = Half.VALIDATION if number % 2 else Half.TUNING
-            trusted.append(TrustedText(re.split("[.,]", entry["trusted"])[0], _unfolded(entry["trusted"])))
-            texts = [
-                *((CaseGroup.CONTRADICTION, text) for text in entry["contradictions"]),
-                *((CaseGroup.UPDATE, text) for text in entry["honest"]),
-            ]
+            trusted.append(TrustedText(domain["title"], _document(domain["title"], facts, {})))
             cases += [
-                ContradictionCase(group, origin, half, entry["domain"], kind, _unfolded(text)) for group, text in texts
+                ContradictionCase(group, Origin.GENERATED, _half(number), domain["domain"], fact["kind"], text)
+                for number, fact in enumerate(facts)
+                for group, text in _generate(domain["title"], facts, number, around, rng)
             ]
     return trusted, cases
+
+
+def _read_entry(origin: Origin, number: int, entry: Mapping[str, Any]) -> Iterator[ContradictionCase]:
+    """Yield the texts of an entry of a file, of which there may be several of a kind."""
+    for kind, group in _GROUPS.items():
+        texts = entry.get(kind, ())
+        for each in [texts] if isinstance(texts, str) else texts:
+            text = each["text"] if isinstance(each, dict) else each
+            yield ContradictionCase(group, origin, _half(number), entry["domain"], kind, text)
+
+
+def _half(number: int) -> Half:
+    return Half.VALIDATION if number % 2 else Half.TUNING
 
 
 def _generate(
