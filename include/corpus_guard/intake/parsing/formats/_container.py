@@ -12,16 +12,16 @@ Rules:
 
 from __future__ import annotations
 
+import contextlib
 import io
 import posixpath
 import re
 import zipfile
-import zlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from corpus_guard.domain import Finding, Severity
-from corpus_guard.errors import LimitExceeded, Unreadable
+from corpus_guard.errors import HostileInput, LimitExceeded, Unreadable
 from corpus_guard.intake.parsing import zip_directory
 from corpus_guard.intake.parsing.document import make_problem
 
@@ -44,6 +44,17 @@ _EXPECTED = re.compile(
 """Names of archives that documents are made with: media, and the sheet behind a chart, which `_ooxml` reports."""
 
 
+@contextlib.contextmanager
+def refusing_damage(what: str) -> Iterator[None]:
+    """Raise Unreadable for whatever a reader stumbles over in a document that its program would call damaged."""
+    try:
+        yield
+    except (HostileInput, MemoryError):
+        raise
+    except Exception as error:
+        raise Unreadable("parsing.unreadable", f"the {what} is damaged ({type(error).__name__})") from error
+
+
 class ZipContainer:
     """Parts of a document, all measured; textual ones are kept."""
 
@@ -59,22 +70,11 @@ class ZipContainer:
         self._parts: dict[str, bytes] = {}
         self._size = 0  # bytes of the entry inflated last
         self.names: list[str] = []
-        try:
-            with zipfile.ZipFile(io.BytesIO(content)) as archive:
-                if zip_directory.declared_entry_count(content) not in {-1, len(archive.infolist())}:
-                    message = f"the directory of the {what} states another number of entries than it lists"
-                    raise Unreadable("parsing.ambiguous", message)
-                self._measure(archive, len(content))
-        except (
-            zipfile.BadZipFile,
-            zlib.error,
-            EOFError,
-            NotImplementedError,
-            OSError,
-            ValueError,
-            RuntimeError,
-        ) as error:
-            raise Unreadable("parsing.unreadable", f"the {what} is damaged ({type(error).__name__})") from error
+        with refusing_damage(what), zipfile.ZipFile(io.BytesIO(content)) as archive:
+            if zip_directory.declared_entry_count(content) not in {-1, len(archive.infolist())}:
+                message = f"the directory of the {what} states another number of entries than it lists"
+                raise Unreadable("parsing.ambiguous", message)
+            self._measure(archive, len(content))
 
     def part(self, name: str) -> bytes | None:
         """Return a textual part by its exact name."""

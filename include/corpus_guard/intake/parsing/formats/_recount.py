@@ -1,8 +1,8 @@
 """A second count of a document's text, by another parser: a model or a person may see text that one parser misses.
 
 It counts the characters that are not white space, of all text, shown or hidden. The bounds were set on real
-documents (the sample corpus, and pages and manuals from Debian and PyPI packages:
-tests/intake/parsing/compare_counts.py prints the counts).
+documents: the sample corpus, and pages and manuals from Debian and PyPI packages. `guard screen FOLDER --json` tells
+which of other documents are beyond them.
 """
 
 from __future__ import annotations

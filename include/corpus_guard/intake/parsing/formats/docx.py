@@ -16,10 +16,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from corpus_guard.domain import Finding, Severity
-from corpus_guard.errors import HostileInput, Unreadable
 from corpus_guard.intake.parsing.document import ParsedDocument, clean_declared, make_problem
 from corpus_guard.intake.parsing.formats import _ooxml, _recount, html
-from corpus_guard.intake.parsing.formats._container import ZipContainer
+from corpus_guard.intake.parsing.formats._container import ZipContainer, refusing_damage
 from corpus_guard.intake.parsing.formats._docx_looks import Looks
 from corpus_guard.intake.parsing.formats._hidden import HiddenText, count_non_space
 from corpus_guard.intake.parsing.formats._ooxml import R, W
@@ -42,7 +41,7 @@ def read(content: bytes) -> ParsedDocument:
 
     container = ZipContainer(content, "DOCX")
     hidden = HiddenText()
-    try:
+    with refusing_damage("DOCX"):  # mammoth raises KeyError, AttributeError, RecursionError or an XML error
         main_part = _ooxml.find_main_part(container, _MAIN)
         main = _ooxml.read_main_xml(container, main_part)
         notes = _ooxml.find_related(container, main_part, "footnotes", "endnotes")
@@ -60,11 +59,6 @@ def read(content: bytes) -> ParsedDocument:
             mammoth.convert_to_html(_rewrite(container, roots), convert_image=_drop_image(mammoth)).value
         )
         chars = page.chars + hidden_chars
-    except (HostileInput, MemoryError):
-        raise
-    except Exception as error:
-        # mammoth raises KeyError, AttributeError, RecursionError or an XML error on what Word would call damaged.
-        raise Unreadable("parsing.unreadable", f"the DOCX is damaged ({type(error).__name__})") from error
     hidden.update(page.hidden)
     for _, part in container.matching(r"word/comments\w{0,20}\.xml"):
         for comment in _ooxml.parse_part(part, "DOCX").iter(f"{W}comment"):

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from corpus_guard.domain import Finding
-from corpus_guard.errors import HostileInput, Unreadable
+from corpus_guard.errors import Unreadable
 from corpus_guard.intake.parsing.document import ParsedDocument, clean_declared
 from corpus_guard.intake.parsing.formats import _recount, html
 from corpus_guard.intake.parsing.formats import text as plain
-from corpus_guard.intake.parsing.formats._container import ZipContainer, parse_xml, resolve_part_name
+from corpus_guard.intake.parsing.formats._container import ZipContainer, parse_xml, refusing_damage, resolve_part_name
 from corpus_guard.intake.parsing.formats._css import StyleSheets
 from corpus_guard.intake.parsing.formats._hidden import HiddenText
 
@@ -54,12 +54,8 @@ _VOID = frozenset(
 def read(content: bytes) -> ParsedDocument:
     """Read the book's text, chapter after chapter."""
     container = ZipContainer(content, "EPUB")
-    try:
+    with refusing_damage("EPUB"):
         return _read_book(container)
-    except (HostileInput, MemoryError):
-        raise
-    except Exception as error:
-        raise Unreadable("parsing.unreadable", f"the EPUB is damaged ({type(error).__name__})") from error
 
 
 def _read_book(container: ZipContainer) -> ParsedDocument:

@@ -17,10 +17,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from corpus_guard.errors import HostileInput, Unreadable
 from corpus_guard.intake.parsing.document import ParsedDocument, clean_declared
 from corpus_guard.intake.parsing.formats import _css, _drawingml, _ooxml, _recount
-from corpus_guard.intake.parsing.formats._container import ZipContainer
+from corpus_guard.intake.parsing.formats._container import ZipContainer, refusing_damage
 from corpus_guard.intake.parsing.formats._drawingml import Box, Region, number
 from corpus_guard.intake.parsing.formats._hidden import HiddenText, count_non_space
 from corpus_guard.intake.parsing.formats._layout import Layout, link_suffix
@@ -47,12 +46,8 @@ _USUAL_SIZE = 1_800  # hundredths of a point
 def read(content: bytes) -> ParsedDocument:
     """Read the slides' texts in their order; text that an audience does not see is hidden."""
     container = ZipContainer(content, "PPTX")
-    try:
+    with refusing_damage("PPTX"):
         return _Deck(container).read()
-    except (HostileInput, MemoryError):
-        raise
-    except Exception as error:
-        raise Unreadable("parsing.unreadable", f"the PPTX is damaged ({type(error).__name__})") from error
 
 
 @dataclass(frozen=True, slots=True)

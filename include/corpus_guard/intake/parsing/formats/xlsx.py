@@ -18,10 +18,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from corpus_guard.errors import HostileInput, LimitExceeded, Unreadable
+from corpus_guard.errors import LimitExceeded
 from corpus_guard.intake.parsing.document import ParsedDocument, clean_declared
 from corpus_guard.intake.parsing.formats import _cell_format, _css, _drawingml, _ooxml
-from corpus_guard.intake.parsing.formats._container import ZipContainer, require_plain_xml
+from corpus_guard.intake.parsing.formats._container import ZipContainer, refusing_damage, require_plain_xml
 from corpus_guard.intake.parsing.formats._hidden import HiddenText
 from corpus_guard.intake.parsing.formats._layout import Layout, link_suffix
 from corpus_guard.intake.parsing.formats._office_colors import Palette, from_hex, lighten
@@ -58,12 +58,8 @@ _INDEXED = re.findall(
 def read(content: bytes) -> ParsedDocument:
     """Read the sheets' cells, row after row; invisible ones are hidden."""
     container = ZipContainer(content, "XLSX")
-    try:
+    with refusing_damage("XLSX"):
         return _Book(container).read()
-    except (HostileInput, MemoryError):
-        raise
-    except Exception as error:
-        raise Unreadable("parsing.unreadable", f"the XLSX is damaged ({type(error).__name__})") from error
 
 
 @dataclass(frozen=True, slots=True)
