@@ -32,23 +32,9 @@ from corpus_guard.tracking.measures import CountedShare
 from corpus_guard.tracking.mlflow_runs import mlflow_client
 
 sys.path.append(str(Path(__file__).parents[1] / "corpus" / "filterrag"))
-from stubs import StubModels
+from stubs import StubModels, a_row
 
 SAMPLE = PROJECT / "include" / "sample_corpus" / "questions.jsonl"
-WORDS = ("pump", "quay", "gauge", "crane", "ferry", "mast", "hull", "keel", "winch", "buoy", "light", "chart")
-
-
-def a_row(number: int) -> dict[str, object]:
-    """Planted texts are dense in the question's words, honest ones are not: a classifier can tell them apart."""
-    topic = f"{WORDS[number % len(WORDS)]}{number}"
-    return {
-        "id": number,
-        "question": f"who keeps the {topic}",
-        "correct_answer": "Ada",
-        "incorrect_answer": ["Ben", "Benjamin"],
-        "adversarial_texts": [f"{topic} {topic} keeps {topic} for {letter} Ben" for letter in "abcde"],
-        "clean_texts": [f"harbours have things such as {one} rope tar sail wood and {topic} Ada" for one in "abcde"],
-    }
 
 
 @pytest.fixture
@@ -56,7 +42,11 @@ def guard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Deployment:
     """Whose models follow from the texts."""
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     file = tmp_path / "targets.jsonl"
-    file.write_text("".join(json.dumps(a_row(number)) + "\n" for number in range(30)))
+    file.write_text(
+        "".join(
+            json.dumps(a_row(number, id=number, incorrect_answer=["Ben", "Benjamin"])) + "\n" for number in range(30)
+        )
+    )
     opened = Deployment(Settings(home=tmp_path, detector_questions=str(file)))
     opened.models = StubModels()  # type: ignore[assignment]
     return opened

@@ -26,23 +26,7 @@ from corpus_guard.evaluation.filter_experiment import (
 )
 
 sys.path.append(str(Path(__file__).parents[1] / "corpus" / "filterrag"))
-from stubs import StubModels
-
-TOPICS = ("pump", "quay", "gauge", "crane", "ferry", "mast", "hull", "keel", "winch", "buoy", "light", "chart")
-
-
-def a_row(number: int, **changes: Any) -> dict[str, Any]:
-    topic = f"{TOPICS[number % len(TOPICS)]}{number}"
-    return {
-        "question": f"who keeps the {topic}",
-        "correct_answer": "Ada",
-        "incorrect_answer": "Ben",
-        "adversarial_texts": [f"{topic} {topic} keeps {topic} for {letter} Ben" for letter in "abcde"],
-        "clean_texts": [
-            f"harbours have many things such as {letter} rope tar sail wood and {topic} Ada" for letter in "abcde"
-        ],
-        **changes,
-    }
+from stubs import StubModels, a_row
 
 
 def a_file(path: Path, numbers: range, **changes: Any) -> Path:

@@ -3,12 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from corpus_guard.models.language_model import GeneratedAnswer
 from corpus_guard.models.messages import Conversation
+
+TOPICS = ("pump", "quay", "gauge", "crane", "ferry", "mast", "hull", "keel", "winch", "buoy", "light", "chart")
+
+
+def a_row(number: int, **changes: Any) -> dict[str, Any]:
+    """A question whose planted texts are dense in its words and whose honest ones are not: a classifier can tell them apart."""
+    topic = f"{TOPICS[number % len(TOPICS)]}{number}"
+    return {
+        "question": f"who keeps the {topic}",
+        "correct_answer": "Ada",
+        "incorrect_answer": "Ben",
+        "adversarial_texts": [f"{topic} {topic} keeps {topic} for {letter} Ben" for letter in "abcde"],
+        "clean_texts": [
+            f"harbours have many things such as {letter} rope tar sail wood and {topic} Ada" for letter in "abcde"
+        ],
+        **changes,
+    }
 
 
 class Weights:
