@@ -225,14 +225,6 @@ def test_a_broken_endpoint_fails_the_call_and_keeps_what_was_answered(
     assert [LIE in asked.last for asked in bench.endpoint.asked].count(True) == 1
 
 
-def test_a_slow_endpoint_fails_the_call(bench: Bench) -> None:
-    endpoint = bench.judge(lambda _: says("late", seconds=0.5)) and bench.endpoint
-    judge = LLMJudge(ChatEndpoint(endpoint.url, "m", seconds=0.05, pause=lambda _: None))
-
-    with pytest.raises(JudgeFailed, match="in time"):
-        judge.judge(COMPLAINT, [a_suspect(LIE)], [])
-
-
 def test_a_round_is_judged_at_once_within_the_bound(bench: Bench) -> None:
     judge = bench.judge(lambda asked: says(f"{REASON} [Label: No]", seconds=0.05), max_concurrency=4)
     suspects = [a_suspect(f"{PAGE} {number}") for number in range(12)]
