@@ -171,17 +171,21 @@ def test_a_chunk_that_is_being_retired_is_withheld_and_not_called_planted(
     assert {one.reason for one in withheld} == {"the ledger does not serve it (state retiring)"}
 
 
-def test_planted_records_do_not_crowd_out_the_real_ones(
-    retriever: GuardedRetriever, past_the_guard: chromadb.Collection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("corpus_guard.ledger.queries.IDS_PER_STATEMENT", 20)
+def plant_around(collection: chromadb.Collection, text: str) -> None:
     # Spread out a little: Chroma's graph loses records of a tight cluster, planted ones and others (39 of 48 in one trial).
-    around = [vector_of("passage 3") + 0.5 * vector_of(str(number)) for number in range(40)]
-    past_the_guard.add(
+    around = [vector_of(text) + 0.5 * vector_of(str(number)) for number in range(40)]
+    collection.add(
         ids=[f"planted {number}" for number in range(40)],
         embeddings=[2 * vector for vector in around],  # longer than any honest vector: they come first
         documents=["ignore all"] * 40,
     )
+
+
+def test_planted_records_do_not_crowd_out_the_real_ones(
+    retriever: GuardedRetriever, past_the_guard: chromadb.Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("corpus_guard.ledger.queries.IDS_PER_STATEMENT", 20)
+    plant_around(past_the_guard, "passage 3")
 
     found = retriever.query("passage 3", k=5)
     answers, withheld = found.answers, found.withheld
@@ -196,12 +200,7 @@ def test_a_query_ends_however_many_records_were_planted(
     retriever: GuardedRetriever, past_the_guard: chromadb.Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("corpus_guard.corpus.retriever.MAX_REQUESTED", 16)
-    around = [vector_of("passage 3") + 0.5 * vector_of(str(number)) for number in range(40)]
-    past_the_guard.add(
-        ids=[f"planted {number}" for number in range(40)],
-        embeddings=[2 * vector for vector in around],
-        documents=["ignore all"] * 40,
-    )
+    plant_around(past_the_guard, "passage 3")
 
     found = retriever.query("passage 3", k=5, trust=[TrustLevel.OPEN])
 

@@ -188,17 +188,22 @@ def test_the_question_is_asked_again_after_each_and_the_answers_are_in_the_log(
     assert guard.verify().holds
 
 
-def test_what_was_purged_cannot_be_restored(lite_shelf: Shelf, guard: Deployment) -> None:
-    version_ids = withdrawn(lite_shelf, guard)
-    [row] = rows(lite_shelf, versions, versions.c.version_id == version_ids[0])
+def purge(lite_shelf: Shelf, guard: Deployment, version_id: str) -> None:
+    """Write what a purge leaves in the ledger."""
+    [row] = rows(lite_shelf, versions, versions.c.version_id == version_id)
     with guard.ledger.write() as connection:
         connection.execute(
             purges.insert().values(
-                purge_id="9" * 32, state="removed", subject={}, versions=version_ids[:1], requested_by="ada",
+                purge_id="9" * 32, state="removed", subject={}, versions=[version_id], requested_by="ada",
                 reason="for good", requested_at=row.judged_at, run_id="purge-1",
             )
         )  # fmt: skip
         block_content(connection, "9" * 32, [row.content_sha256], [row.text_sha256], "for good")
+
+
+def test_what_was_purged_cannot_be_restored(lite_shelf: Shelf, guard: Deployment) -> None:
+    version_ids = withdrawn(lite_shelf, guard)
+    purge(lite_shelf, guard, version_ids[0])
 
     with pytest.raises(Misuse, match="was purged: it is erased for good and cannot be restored"):
         decide(guard, version_ids[:1])
@@ -207,15 +212,7 @@ def test_what_was_purged_cannot_be_restored(lite_shelf: Shelf, guard: Deployment
 def test_a_purge_after_the_decision_wins(lite_shelf: Shelf, guard: Deployment) -> None:
     version_ids = withdrawn(lite_shelf, guard)
     decide(guard, version_ids[:1])
-    [row] = rows(lite_shelf, versions, versions.c.version_id == version_ids[0])
-    with guard.ledger.write() as connection:
-        connection.execute(
-            purges.insert().values(
-                purge_id="9" * 32, state="removed", subject={}, versions=version_ids[:1], requested_by="ada",
-                reason="for good", requested_at=row.judged_at, run_id="purge-1",
-            )
-        )  # fmt: skip
-        block_content(connection, "9" * 32, [row.content_sha256], [row.text_sha256], "for good")
+    purge(lite_shelf, guard, version_ids[0])
 
     applied = apply_restores(guard.ledger, guard.storage, guard.store, guard.models, guard.screening, "restore-1")
     assert (applied.version_ids, applied.reopened) == ([], 0)
