@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -58,16 +58,24 @@ class Local:
         token = login.raise_for_status().json()["access_token"]
         return httpx.Client(base_url=base, headers={"Authorization": f"Bearer {token}"}, timeout=60)
 
-    def wait_until_parked(self, run: str, task: str, seconds: float = 120) -> None:
-        """Until the scheduler heard that the worker parked a task that asks a person.
+    def wait_until_asked(self, api: httpx.Client, dag: str, task: str = "") -> dict[str, Any]:
+        """Until a task of a DAG asks a person and an answer is heard; return it.
 
-        Airflow 3.3.2: an answer that comes before that fails the task, and on a busy machine the scheduler hears late.
+        Airflow 3.3.2: an answer that comes before the scheduler heard that the worker parked the task fails it, and on a busy
+        machine the scheduler hears late.
         """
-        key = re.compile(rf"Received executor event .* task_id='{re.escape(task)}', run_id='{re.escape(run)}'")
-        deadline = time.monotonic() + seconds
-        while not key.search((self.home / "logs" / "scheduler.log").read_text(errors="replace")):
-            assert time.monotonic() < deadline, f"the scheduler heard nothing of {task}"
-            time.sleep(0.5)
+
+        def asking() -> Any:
+            every = tasks(api, dag)
+            return next(
+                (one for one in every if one["state"] == "awaiting_input" and task in ("", one["task_id"])), None
+            )
+
+        asked: dict[str, Any] = until(asking)
+        name, run = re.escape(asked["task_id"]), re.escape(asked["dag_run_id"])
+        heard = re.compile(rf"Received executor event .* task_id='{name}', run_id='{run}'")
+        until(lambda: heard.search((self.home / "logs" / "scheduler.log").read_text(errors="replace")))
+        return asked
 
     def processes(self) -> list[psutil.Process]:
         leader = psutil.Process(int((self.home / "stack" / "supervisord.pid").read_text()))
@@ -80,12 +88,62 @@ class Local:
 
 
 @contextmanager
-def running(root: Path, more: Mapping[str, str] | None = None) -> Iterator[Local]:
+def running(
+    root: Path, more: Mapping[str, str] | None = None, services: str = "postgres,chroma,airflow"
+) -> Iterator[Local]:
     """PostgreSQL, Chroma and Airflow over `root`/home and `root`/corpus, at ports of their own; down at the end."""
     one = Local(root / "home", root / "corpus", Ports(*(free_port() for _ in range(4))), dict(more or {}))
     try:
-        said = one.stack("up", "--only", "postgres,chroma,airflow")
+        said = one.stack("up", "--only", services)
         assert said.returncode == 0, said.stdout + said.stderr
         yield one
     finally:
         one.stack("down")
+
+
+def until(reached: Callable[[], Any], seconds: float = 420) -> Any:
+    """Return what `reached` returns, once that is anything."""
+    deadline = time.monotonic() + seconds
+    while not (value := reached()):
+        assert time.monotonic() < deadline
+        time.sleep(1)
+    return value
+
+
+def tasks(api: httpx.Client, dag: str) -> list[dict[str, Any]]:
+    """Tasks of all runs of a DAG, whose address is given."""
+    found = api.get(f"{dag}/dagRuns/~/taskInstances", params={"limit": 100}, timeout=300).raise_for_status().json()
+    return list(found["task_instances"])
+
+
+def question_of(asked: Mapping[str, Any]) -> str:
+    """The address of what a task asks, below that of its DAG."""
+    return f"dagRuns/{asked['dag_run_id']}/taskInstances/{asked['task_id']}/-1/hitlDetails"
+
+
+def answer(api: httpx.Client, dag: str, asked: Mapping[str, Any], option: str, **form: Any) -> dict[str, Any]:
+    """Answer a task that asks; return its run when that has ended.
+
+    Args:
+        form: what is entered beside the answer.
+    """
+    told = {"chosen_options": [option], "params_input": form}
+    api.patch(f"{dag}/{question_of(asked)}", json=told).raise_for_status()
+    return wait_until_ended(api, dag, asked["dag_run_id"])
+
+
+def wait_until_ended(api: httpx.Client, dag: str, run: str, seconds: float = 420) -> dict[str, Any]:
+    """Return a run when it has ended."""
+
+    def ended() -> Any:
+        found = api.get(f"{dag}/dagRuns/{run}").raise_for_status().json()
+        return found if found["state"] in {"success", "failed"} else None
+
+    return dict(until(ended, seconds))
+
+
+def trigger(api: httpx.Client, dag: str, **conf: Any) -> str:
+    """Let a DAG run; return the id of the run."""
+    api.patch(dag, json={"is_paused": False}).raise_for_status()
+    started = api.post(f"{dag}/dagRuns", json={"logical_date": None, "conf": conf})
+    return str(started.raise_for_status().json()["dag_run_id"])

@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import pytest
 from deployment import _copy
-from test_local_stack import Local
+from local_stack import Local, question_of, running, tasks
 from test_traceback_dag import LIES, REPORTED, K, Script, asking, file_reports
 
 from corpus_guard.corpus.filterrag.learned import SHIPPED_SHA256
@@ -25,8 +25,6 @@ from corpus_guard.traceback.judge_selection import create_judge
 from corpus_guard.traceback.retrieval import Complaint
 from corpus_guard.traceback.trace_run import CorpusAccess, run_trace
 from endpoint import Endpoint, scripted
-from environment import Ports
-from postgres import free_port
 
 SECONDS = 3_600  # about 180 prompts, 800 texts for the filter and five trainings on a busy machine
 NAMES = {"judge": "judge", "filter": "filter", "probe": "activations"}
@@ -47,13 +45,8 @@ def local(tmp_path_factory: pytest.TempPathFactory, snapshot: Path, endpoint: En
         "CORPUS_GUARD_RAG_MODEL": "embedded",
         "CORPUS_GUARD_DETECTOR_QUESTIONS": str(PROJECT / "include" / "sample_corpus" / "questions.jsonl"),
     }
-    one = Local(root / "home", root / "corpus", Ports(*(free_port() for _ in range(4))), settings)
-    try:
-        said = one.stack("up", "--only", "postgres,chroma,mlflow,airflow")
-        assert said.returncode == 0, said.stdout + said.stderr
+    with running(root, settings, "postgres,chroma,mlflow,airflow") as one:
         yield one
-    finally:
-        one.stack("down")
 
 
 @pytest.mark.slow
@@ -72,9 +65,8 @@ def test_detectors_are_trained_approved_and_used(local: Local) -> None:
                 continue
             asked.append(name)
             run = waiting["dag_run_id"]
-            local.wait_until_parked(run, f"approve_{name}")
             told = {"chosen_options": ["Approve"], "params_input": {}}
-            url = f"{dag}/dagRuns/{run}/taskInstances/approve_{name}/-1/hitlDetails"
+            url = f"{dag}/{question_of(local.wait_until_asked(api, dag, f'approve_{name}'))}"
             assert "On questions it never saw" in api.get(url).json()["body"] or name == "probe"
             api.patch(url, json=told).raise_for_status()
             until(lambda name=name: ended(api, dag, f"promote_{name}"), api, dag)
@@ -148,11 +140,6 @@ def parked_or_skipped(api: httpx.Client, dag: str, task: str) -> dict[str, Any] 
 
 def ended(api: httpx.Client, dag: str, task: str) -> bool:
     return any(one["task_id"] == task and one["state"] == "success" for one in tasks(api, dag))
-
-
-def tasks(api: httpx.Client, dag: str) -> list[dict[str, Any]]:
-    every = api.get(f"{dag}/dagRuns/~/taskInstances", params={"limit": 100}, timeout=300).raise_for_status().json()
-    return list(every["task_instances"])
 
 
 def until(reached: Any, api: httpx.Client, dag: str) -> Any:

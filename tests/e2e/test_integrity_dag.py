@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import chromadb
-import httpx
 import pytest
 from deployment import MakeDeployment, Run, Workspace, _copy
-from local_stack import Local, running
+from local_stack import Local, answer, question_of, running, trigger
 from test_review_dags import connections
 
 from corpus_guard.airflow.integrity import ACKNOWLEDGE, LEAVE_RED
@@ -113,7 +111,6 @@ def test_the_command_line_shows_the_incident_and_that_all_holds_again(one: Works
 
 
 DAG = "/api/v2/dags/integrity_nightly"
-NIGHT_SECONDS = 300
 
 
 @pytest.fixture(scope="module")
@@ -128,37 +125,10 @@ def local(tmp_path_factory: pytest.TempPathFactory, snapshot: Path, mail: Sink, 
 
 @pytest.fixture(scope="module")
 def asked(local: Local) -> dict[str, Any]:
-    """The run that the schedule starts, when it asks a person; with the note it had then."""
+    """The task of the run that the schedule starts, when it asks a person."""
     with local.api() as api:
         api.patch(DAG, json={"is_paused": False}).raise_for_status()
-        return asking_run(local, api)
-
-
-def asking_run(local: Local, api: httpx.Client) -> dict[str, Any]:
-    def asking() -> Any:
-        tasks = api.get(f"{DAG}/dagRuns/~/taskInstances", params={"limit": 100}).raise_for_status().json()
-        return next((task for task in tasks["task_instances"] if task["state"] == "awaiting_input"), None)
-
-    task = until(asking)
-    assert task["task_id"] == "acknowledge"
-    local.wait_until_parked(task["dag_run_id"], "acknowledge")
-    return dict(api.get(f"{DAG}/dagRuns/{task['dag_run_id']}").raise_for_status().json())
-
-
-def answer(api: httpx.Client, run: dict[str, Any], option: str, reason: str = "") -> dict[str, Any]:
-    """Answer the required action; return the run when it has ended."""
-    address = f"{DAG}/dagRuns/{run['dag_run_id']}"
-    told = {"chosen_options": [option], "params_input": {"reason": reason}}
-    api.patch(f"{address}/taskInstances/acknowledge/-1/hitlDetails", json=told).raise_for_status()
-    return dict(until(lambda: ended if (ended := api.get(address).json())["state"] in ("success", "failed") else None))
-
-
-def until(reached: Callable[[], Any]) -> Any:
-    deadline = time.monotonic() + NIGHT_SECONDS
-    while not (value := reached()):
-        assert time.monotonic() < deadline
-        time.sleep(1)
-    return value
+        return local.wait_until_asked(api, DAG)
 
 
 @pytest.mark.slow
@@ -167,21 +137,22 @@ def test_tampering_is_told_on_every_road_and_red_until_a_person_answers(
 ) -> None:
     ((incident, state),) = local.ledger("SELECT incident_id, state FROM incidents")
     sentence = f"1 incident not acknowledged: {incident[:8]} (healed, not explained: 1 added, 1 text_changed)"
-    assert state == "healed"
-    assert asked["note"].splitlines()[0] == f"Incidents: {sentence}"
+    assert (asked["task_id"], state) == ("acknowledge", "healed")
     assert mail.messages[-1]["Subject"] == "Corpus Guard: 1 incident not acknowledged"
     assert sentence in hook.messages[-1][1]["text"]
     assert f"/plugin/corpus-guard/corpus-guard/incidents/{incident}" in hook.messages[-1][1]["text"]
     with local.api() as api:
-        details = api.get(f"{DAG}/dagRuns/{asked['dag_run_id']}/taskInstances/acknowledge/-1/hitlDetails").json()
+        note = api.get(f"{DAG}/dagRuns/{asked['dag_run_id']}").raise_for_status().json()["note"]
+        details = api.get(f"{DAG}/{question_of(asked)}").json()
         corpus, page = (api.get(f"/corpus-guard/{path}").text for path in ("corpus", f"incidents/{incident}"))
+    assert note.splitlines()[0] == f"Incidents: {sentence}"
     assert sentence in details["body"]
     assert "note wrong" in corpus and "healed, not explained" in corpus
     assert "text changed" in page and "data-send" in page
-    assert FORGED not in "".join([details["body"], corpus, page, asked["note"], str(hook.messages[-1])])
+    assert FORGED not in "".join([details["body"], corpus, page, note, str(hook.messages[-1])])
 
     with local.api() as api:
-        ended = answer(api, asked, ACKNOWLEDGE, "a restore test wrote to the live store")
+        ended = answer(api, DAG, asked, ACKNOWLEDGE, reason="a restore test wrote to the live store")
         corpus = api.get("/corpus-guard/corpus").text
 
     assert ended["state"] == "success"
@@ -200,15 +171,15 @@ def test_a_night_that_nobody_answers_is_red_and_one_acknowledged_on_the_page_is_
         for acknowledged in (False, True):
             if not acknowledged:
                 forge_again(local)
-            api.post(f"{DAG}/dagRuns", json={"logical_date": None}).raise_for_status()
-            run = asking_run(local, api)
+            trigger(api, DAG)
+            again = local.wait_until_asked(api, DAG)
             ((incident,),) = local.ledger("SELECT incident_id FROM incidents WHERE state = 'healed'")
             if acknowledged:
                 told = {"reason": "seen on the page"}
                 path = f"/corpus-guard/api/v1/incidents/{incident}/acknowledge"
                 assert api.post(path, json=told, headers={"X-Corpus-Guard": "test"}).status_code == 200
 
-            ended = answer(api, run, LEAVE_RED)
+            ended = answer(api, DAG, again, LEAVE_RED, reason="")
 
             assert ended["state"] == ("success" if acknowledged else "failed")
     assert local.ledger("SELECT closed_by, reason FROM incidents ORDER BY opened_at DESC LIMIT 1") == [

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import socket
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import psutil  # type: ignore[import-untyped]
 import pytest
 import sqlalchemy as sa
-from local_stack import Local, running
+from local_stack import Local, answer, running, trigger, until, wait_until_ended
 from small_corpus import BAD, GOOD, GOOD_ROWS, write_corpus, write_rows
 
 from environment import PROJECT
@@ -22,7 +20,6 @@ pytestmark = pytest.mark.slow
 
 DAG = "/api/v2/dags/corpus_refresh"
 RUN_SECONDS = 900
-ASK_SECONDS = 180
 DOCUMENTS = len(GOOD) + len(GOOD_ROWS) + len(BAD) + 3
 
 
@@ -41,18 +38,12 @@ def scheduled(local: Local) -> dict[str, Any]:
     """Unpaused, the DAG runs its last interval by itself."""
     with local.api() as api:
         api.patch(DAG, json={"is_paused": False}).raise_for_status()
-        return finished(api, lambda run: run["run_type"] == "scheduled")
 
+        def started() -> Any:
+            found = api.get(f"{DAG}/dagRuns").raise_for_status().json()["dag_runs"]
+            return next((run["dag_run_id"] for run in found if run["run_type"] == "scheduled"), None)
 
-def finished(api: httpx.Client, wanted: Any) -> dict[str, Any]:
-    deadline = time.monotonic() + RUN_SECONDS
-    while time.monotonic() < deadline:
-        for run in api.get(f"{DAG}/dagRuns").raise_for_status().json()["dag_runs"]:
-            if wanted(run) and run["state"] in {"success", "failed"}:
-                found: dict[str, Any] = run
-                return found
-        time.sleep(2)
-    raise AssertionError(f"no run ended within {RUN_SECONDS} s: {api.get(f'{DAG}/dagRuns').json()}")
+        return wait_until_ended(api, DAG, until(started, RUN_SECONDS), RUN_SECONDS)
 
 
 def test_the_scheduler_runs_it_and_the_note_holds_the_counts(local: Local, scheduled: dict[str, Any]) -> None:
@@ -108,9 +99,7 @@ def test_a_run_of_one_source_takes_only_that_source(local: Local, scheduled: dic
         {**GOOD_ROWS, "T-9": "The sauna on the island was closed for the season by the committee on Friday."},
     )
     with local.api() as api:
-        started = api.post(f"{DAG}/dagRuns", json={"logical_date": None, "conf": {"sources": ["tickets"]}})
-        run_id = started.raise_for_status().json()["dag_run_id"]
-        run = finished(api, lambda run: run["dag_run_id"] == run_id)
+        run = wait_until_ended(api, DAG, trigger(api, DAG, sources=["tickets"]))
 
     assert run["state"] == "success"
     assert run["note"].startswith("1 accepted, 12 unchanged, 1 published, 1 retired")
@@ -134,35 +123,20 @@ class TestAsking:
     """What a person is asked under *Required Actions*, and what becomes of the answer."""
 
     def answered(
-        self, local: Local, dag: str, answer: str, conf: dict[str, Any] | None = None, **form: str
+        self, local: Local, name: str, option: str, conf: dict[str, Any] | None = None, **form: str
     ) -> dict[str, Any]:
         """Answer the first run that asks: one that is triggered with `conf`, or that the schedule starts once it is unpaused.
 
         Args:
             form: what is entered beside the answer.
         """
+        dag = f"/api/v2/dags/{name}"
         with local.api() as api:
-            base = f"/api/v2/dags/{dag}"
-            api.patch(base, json={"is_paused": False}).raise_for_status()
-            if conf is not None:
-                api.post(f"{base}/dagRuns", json={"logical_date": None, "conf": conf}).raise_for_status()
-            every = f"{base}/dagRuns/~/taskInstances"
-            deadline = time.monotonic() + ASK_SECONDS
-            while not (asking := self._asking(api, every)):
-                assert time.monotonic() < deadline, api.get(every).text
-                time.sleep(1)
-            local.wait_until_parked(asking["dag_run_id"], asking["task_id"])
-            run = f"{base}/dagRuns/{asking['dag_run_id']}"
-            told = {"chosen_options": [answer], "params_input": form}
-            api.patch(f"{run}/taskInstances/{asking['task_id']}/-1/hitlDetails", json=told).raise_for_status()
-            while (ended := api.get(run).json())["state"] not in {"success", "failed"}:
-                assert time.monotonic() < deadline
-                time.sleep(1)
-        return dict(ended)
-
-    def _asking(self, api: httpx.Client, every: str) -> dict[str, Any] | None:
-        found = api.get(every, params={"limit": 100}).raise_for_status().json()["task_instances"]
-        return next((one for one in found if one["state"] == "awaiting_input"), None)
+            if conf is None:
+                api.patch(dag, json={"is_paused": False}).raise_for_status()
+            else:
+                trigger(api, dag, **conf)
+            return answer(api, dag, local.wait_until_asked(api, dag), option, **form)
 
     def test_a_deviation_that_nobody_accepts_leaves_the_incident_open_and_the_run_red(
         self, local: Local, scheduled: dict[str, Any]

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 from deployment import MakeDeployment, Run, Workspace, _copy
-from local_stack import Local, running
+from local_stack import Local, answer, question_of, running, trigger
 from small_corpus import ATTACK
 
 from corpus_guard.ledger.ledger import now
@@ -132,38 +130,16 @@ def local(tmp_path_factory: pytest.TempPathFactory, snapshot: Path) -> Iterator[
 def test_an_answer_in_airflow_escalates_in_the_name_of_who_gave_it(local: Local) -> None:
     dag = "/api/v2/dags/quarantine_review"
     with local.api() as api:
-        api.patch(dag, json={"is_paused": False}).raise_for_status()
-        run = api.post(f"{dag}/dagRuns", json={"logical_date": None}).raise_for_status().json()["dag_run_id"]
-        asked = _until(lambda: _task(api, dag, run, "approve_review", "awaiting_input"))
-        local.wait_until_parked(run, "approve_review")
-        detail = f"{dag}/dagRuns/{run}/taskInstances/approve_review/-1/hitlDetails"
-        shown = api.get(detail).raise_for_status().json()
-        wrong = api.patch(detail, json={"chosen_options": ["Release them all"], "params_input": {}})
-        api.patch(detail, json={"chosen_options": ["Escalate them all"], "params_input": {}}).raise_for_status()
-        ended = _until(lambda: _ended(api, dag, run))
+        trigger(api, dag)
+        asked = local.wait_until_asked(api, dag, "approve_review")
+        question = f"{dag}/{question_of(asked)}"
+        shown = api.get(question).raise_for_status().json()
+        wrong = api.patch(question, json={"chosen_options": ["Release them all"], "params_input": {}})
+        ended = answer(api, dag, asked, "Escalate them all")
 
-    assert asked
     assert wrong.status_code == 400, "no other answer is taken"
     assert re.match(r"6 to review: .*\[Open the queue\]\(http\S+/plugin/corpus-guard", shown["body"])
-    assert ended == "success"
+    assert ended["state"] == "success"
     assert local.ledger("SELECT DISTINCT reviewer, kind, cause FROM acts") == [("admin", "escalate", "person")]
     assert local.ledger("SELECT count(*) FROM acts") == [(6,)]
     assert local.ledger("SELECT count(*) FROM decisions") == [(0,)]
-
-
-def _task(api: Any, dag: str, run: str, task: str, state: str) -> bool:
-    found = api.get(f"{dag}/dagRuns/{run}/taskInstances/{task}")
-    return found.status_code == 200 and found.json()["state"] == state
-
-
-def _ended(api: Any, dag: str, run: str) -> str:
-    state = api.get(f"{dag}/dagRuns/{run}").json()["state"]
-    return state if state in ("success", "failed") else ""
-
-
-def _until(reached: Any, seconds: float = 300) -> Any:
-    deadline = time.monotonic() + seconds
-    while not (value := reached()):
-        assert time.monotonic() < deadline
-        time.sleep(1)
-    return value

@@ -9,14 +9,13 @@ import json
 import os
 import subprocess
 import sys
-import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 import pytest
-from local_stack import Local, running
+from local_stack import Local, running, trigger, wait_until_ended
 from playwright.sync_api import FrameLocator
 
 from browsing import Browser, Watched, chromium, needs_chromium, watched
@@ -35,7 +34,6 @@ pytestmark = [pytest.mark.slow, needs_chromium]
 GOOD = "The OX-12 gas sensor is calibrated every ninety days with the reference gas from the blue bottle."
 BAD = "The door code of the firmware floor is given to every courier who asks for it at the back entrance."
 QUESTION = {GOOD: "How often is the OX-12 calibrated?", BAD: "Who is given the door code of the firmware floor?"}
-RUN_SECONDS = 300
 
 
 @pytest.fixture(scope="module")
@@ -115,21 +113,6 @@ def decide(session: Watched, frame: FrameLocator, document: str, choice: str, re
     frame.get_by_role("heading", name="Quarantine").wait_for()
 
 
-def release_run(local: Local) -> str:
-    """A run of `quarantine_release`, to its end."""
-    dag = "/api/v2/dags/quarantine_release"
-    with local.api() as api:
-        api.patch(dag, json={"is_paused": False}).raise_for_status()
-        run = api.post(f"{dag}/dagRuns", json={"logical_date": None}).raise_for_status().json()["dag_run_id"]
-        deadline = time.monotonic() + RUN_SECONDS
-        while time.monotonic() < deadline:
-            state = str(api.get(f"{dag}/dagRuns/{run}").raise_for_status().json()["state"])
-            if state in {"success", "failed"}:
-                return state
-            time.sleep(2)
-    raise AssertionError(f"the run did not end within {RUN_SECONDS} s")
-
-
 def found(local: Local, question: str) -> list[str]:
     """What `guard search` serves."""
     guard = str(Path(sys.executable).with_name("guard"))
@@ -163,7 +146,9 @@ def test_what_was_released_is_served_and_what_was_rejected_is_not(local: Local, 
     decide(session, frame, "doors.md", "Reject", "tells couriers the door code")
     assert found(local, QUESTION[GOOD]) == [], "deciding alone serves nothing"
 
-    assert release_run(local) == "success"
+    dag = "/api/v2/dags/quarantine_release"
+    with local.api() as api:
+        assert wait_until_ended(api, dag, trigger(api, dag))["state"] == "success"
 
     assert found(local, QUESTION[GOOD]) == [GOOD]
     assert BAD not in found(local, QUESTION[BAD])

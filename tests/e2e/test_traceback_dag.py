@@ -8,21 +8,18 @@ from __future__ import annotations
 
 import re
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
-import httpx
 import psutil  # type: ignore[import-untyped]
 import pytest
 import sqlalchemy as sa
 from deployment import MakeDeployment, _copy
-from local_stack import Local, running
+from local_stack import Local, answer, question_of, running, tasks
 from small_corpus import ATTACK
 
 from corpus_guard.corpus.chroma_store import ChromaStore
@@ -107,26 +104,6 @@ def file_reports(ledger_url: str) -> dict[str, str]:
 
 
 @pytest.mark.slow
-def test_a_night_traces_every_report_and_waits_for_a_person(
-    deploy: MakeDeployment, snapshot: Path, endpoint: Endpoint
-) -> None:
-    workspace = deploy("night", snapshot)
-    names = file_reports(workspace.ledger_url)
-    before = workspace.served()
-
-    log = workspace.run_until_asked(
-        "approve_withdrawal", "traceback_nightly", **asking(endpoint), MLFLOW_TRACKING_URI=""
-    )
-
-    ended = {row.report_id: row.state for row in workspace.ask(sa.select(reports))}
-    assert ended == {name: "traced" if page else "not_poisoning" for page, name in names.items()}
-    assert (workspace.served(), workspace.count(decisions)) == (before, 0), (
-        "nothing is withdrawn before somebody approves"
-    )
-    assert ATTACK not in log
-
-
-@pytest.mark.slow
 def test_killed_in_the_middle_the_next_night_takes_the_rest_and_waits_for_a_person(
     deploy: MakeDeployment, snapshot: Path, script: Script, endpoint: Endpoint
 ) -> None:
@@ -156,9 +133,9 @@ def test_killed_in_the_middle_the_next_night_takes_the_rest_and_waits_for_a_pers
     assert drawn == {"outcomes.png", "scores.png", "history.png"}
     assert (one.served(), one.count(decisions)) == (before, 0), "nothing is withdrawn before somebody approves"
     assert ATTACK not in log
-    for query, answer in REPORTED.values():
+    for query, output in REPORTED.values():
         assert query not in log
-        assert answer not in log
+        assert output not in log
 
 
 @pytest.mark.slow
@@ -201,24 +178,17 @@ def test_a_task_that_is_killed_goes_on_and_what_is_approved_is_withdrawn(
         kept = local.ledger("SELECT trace_id, chunk_id, ordinal FROM suspects")
         _kill_who_waits_for(endpoint, local)
         script.released.set()
-        asked = _wait(api, lambda one: one["state"] == "awaiting_input")
-        states = _states(api, asked["dag_run_id"])
-        assert states["trace"] == ("success", 2), "the second try ended it"
+        asked = local.wait_until_asked(api, DAG, "approve_withdrawal")
+        (traced,) = [one for one in tasks(api, DAG) if one["task_id"] == "trace"]
+        assert (traced["state"], traced["try_number"]) == ("success", 2), "the second try ended it"
         assert local.ledger("SELECT count(*) FROM decisions") == [(0,)]
-        local.wait_until_parked(asked["dag_run_id"], "approve_withdrawal")
-        run = f"{DAG}/dagRuns/{asked['dag_run_id']}"
-        question = api.get(f"{run}/taskInstances/approve_withdrawal/-1/hitlDetails").raise_for_status().json()
+        question = api.get(f"{DAG}/{question_of(asked)}").raise_for_status().json()
         switches = {name: switch["schema"]["title"] for name, switch in question["params"].items()}
         assert sorted(switches.values()) == [f"boat/{page}" for page in LIES], "each document by itself"
         assert not any(switch["value"] for switch in question["params"].values()), "a reviewed source: nothing is on"
         assert all(page.replace(".", "\\.") in question["body"] for page in LIES)
         ticked = {name: title.endswith(LIES[0]) for name, title in switches.items()}
-        told = {"chosen_options": ["Withdraw what is ticked"], "params_input": ticked}
-        api.patch(f"{run}/taskInstances/approve_withdrawal/-1/hitlDetails", json=told).raise_for_status()
-        deadline = time.monotonic() + ASK_SECONDS
-        while (ended := api.get(run).json())["state"] not in {"success", "failed"}:
-            assert time.monotonic() < deadline
-            time.sleep(1)
+        ended = answer(api, DAG, asked, "Withdraw what is ticked", **ticked)
 
     assert ended["state"] == "success"
     assert (
@@ -253,22 +223,6 @@ def _kill_who_waits_for(endpoint: Endpoint, local: Local) -> None:
     assert waiting
     for process in waiting:
         process.kill()
-
-
-def _wait(api: httpx.Client, reached: Any) -> dict[str, Any]:
-    deadline = time.monotonic() + ASK_SECONDS
-    while True:
-        every = api.get(f"{DAG}/dagRuns/~/taskInstances", params={"limit": 100}).raise_for_status().json()
-        found = [one for one in every["task_instances"] if reached(one)]
-        if found:
-            return dict(found[0])
-        assert time.monotonic() < deadline, [(one["task_id"], one["state"]) for one in every["task_instances"]]
-        time.sleep(1)
-
-
-def _states(api: httpx.Client, run: str) -> dict[str, tuple[str, int]]:
-    found = api.get(f"{DAG}/dagRuns/{run}/taskInstances").raise_for_status().json()["task_instances"]
-    return {one["task_id"]: (one["state"], one["try_number"]) for one in found}
 
 
 def _serves_the_rest(local: Local) -> None:

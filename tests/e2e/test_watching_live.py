@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from local_stack import Local
+from local_stack import Local, running, until
 from small_corpus import ATTACK, write_corpus
 from test_review_dags import TOKEN, connections
 
-from environment import Ports
-from postgres import free_port
-from sinks import Sink, mail_sink, webhook_sink
+from sinks import Sink
 
 pytestmark = pytest.mark.slow
 
@@ -22,31 +19,14 @@ SECONDS = 900  # two refreshes under one scheduler take a minute on a quiet mach
 
 
 @pytest.fixture(scope="module")
-def hook() -> Iterator[Sink]:
-    with webhook_sink() as sink:
-        yield sink
-
-
-@pytest.fixture(scope="module")
-def local(tmp_path_factory: pytest.TempPathFactory, models: Any, hook: Sink) -> Iterator[Local]:
+def local(tmp_path_factory: pytest.TempPathFactory, models: Any, mail: Sink, hook: Sink) -> Iterator[Local]:
     root = tmp_path_factory.mktemp("watched-stack")
     write_corpus(root / "corpus")
-    with mail_sink() as mail:
-        roads = connections(mail, hook)
-        one = Local(
-            root / "home",
-            root / "corpus",
-            Ports(*(free_port() for _ in range(4))),
-            {**roads, "CORPUS_GUARD_REFRESH_DEADLINE_HOURS": "0.0005"},
-        )
-        one.home.mkdir()
-        (one.home / "models").symlink_to(models)
-        try:
-            said = one.stack("up", "--only", "postgres,chroma,airflow")
-            assert said.returncode == 0, said.stdout + said.stderr
-            yield one
-        finally:
-            one.stack("down")
+    (root / "home").mkdir()
+    (root / "home" / "models").symlink_to(models)
+    deadline = {"CORPUS_GUARD_REFRESH_DEADLINE_HOURS": "0.0005"}
+    with running(root, connections(mail, hook) | deadline) as one:
+        yield one
 
 
 def start(api: Any, dag: str, **conf: Any) -> str:
@@ -62,24 +42,17 @@ def told(hook: Sink, pattern: str) -> list[str]:
     return [text for text in texts if re.search(pattern, text)]
 
 
-def until(reached: Any) -> Any:
-    deadline = time.monotonic() + SECONDS
-    while not (value := reached()):
-        assert time.monotonic() < deadline
-        time.sleep(1)
-    return value
-
-
 def test_late_failed_and_waiting_are_told(local: Local, hook: Sink) -> None:
     with local.api() as api:
         api.patch("/api/v2/dags/quarantine_review", json={"is_paused": False}).raise_for_status()
         run = start(api, "corpus_refresh")
         start(api, "content_purge", reason="")
 
-        late = until(lambda: told(hook, "corpus_refresh is late.*by-hand"))  # the scheduled run of a day is late, too
-        until(lambda: api.get(f"/api/v2/dags/corpus_refresh/dagRuns/{run}").json()["state"] == "success")
-        waiting = until(lambda: told(hook, r"\d+ to review"))
-        failed = until(lambda: told(hook, "content_purge failed"))
+        # The scheduled run of a day is late, too.
+        late = until(lambda: told(hook, "corpus_refresh is late.*by-hand"), SECONDS)
+        until(lambda: api.get(f"/api/v2/dags/corpus_refresh/dagRuns/{run}").json()["state"] == "success", SECONDS)
+        waiting = until(lambda: told(hook, r"\d+ to review"), SECONDS)
+        failed = until(lambda: told(hook, "content_purge failed"), SECONDS)
         events = api.get("/api/v2/assets/events").raise_for_status().json()["asset_events"]
 
     assert re.search(r"not done 0\.0005 hours after it was queued; run by-hand-corpus_refresh", late[0])
