@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from corpus_guard.pipeline.rescreen import RescreenResult
     from corpus_guard.pipeline.retiring import RetiredSource
     from corpus_guard.pipeline.steps import RefreshResult
+    from corpus_guard.proof.healing import HealingReport
+    from corpus_guard.proof.incidents import Incident
     from corpus_guard.proof.sealing import Seal
     from corpus_guard.proof.verify.verification import Verification
     from corpus_guard.removal.purge import Purger
@@ -442,14 +444,22 @@ class Deployment:
             self.ledger, self.storage, self.store, self.blobs, self.sources, self.settings, incident_id, run_id, by=by
         )
 
+    def accept_incident(self, incident_id: str, run_id: str, *, by: str, reason: str) -> tuple[Incident, HealingReport]:
+        """Make the ledger as it is the baseline; then seal. See `corpus_guard.pipeline.incident_healing.accept_incident`."""
+        from corpus_guard.pipeline.incident_healing import accept_incident
+
+        return accept_incident(
+            self.ledger, self.storage, self.store, self.settings, incident_id, run_id, by=by, reason=reason
+        )
+
     @contextlib.contextmanager
     def _begun(self, run_id: str) -> Iterator[None]:
         """Hold a run; log what changed in the configuration, and refuse to begin what could not be sealed."""
         from corpus_guard.ledger.runs import at_work
         from corpus_guard.pipeline.configuration import record_configuration
-        from corpus_guard.proof.log.heads import require_usable_keys
+        from corpus_guard.proof.log.heads import require_sealable
 
-        require_usable_keys(self.settings)
+        require_sealable(self.ledger, self.settings)
         with at_work(self.ledger, run_id):
             record_configuration(self.ledger, self.screening, self.settings, run_id)
             yield

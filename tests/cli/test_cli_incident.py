@@ -94,15 +94,20 @@ def test_a_verification_can_leave_no_trace(run: Run, lite_shelf: Shelf, chroma: 
     assert json.loads(run("incident", "list", "--json").stdout) == []
 
 
-def test_what_was_accepted_is_shown_and_no_failure(run: Run, lite_shelf: Shelf, chroma: chromadb.ClientAPI) -> None:
+def test_what_was_accepted_is_shown_and_no_failure(
+    run: Run, lite_shelf: Shelf, chroma: chromadb.ClientAPI, settings: Settings
+) -> None:
     forge(lite_shelf, chroma)
+    (settings.keys / "log.pub").write_text("")
     name = json.loads(run("verify", "--json").stdout)["incident"]
 
-    assert run("incident", "accept", name, "--reason", "our own repair", "--by", "mo").exit_code == 0
+    accepted = run("incident", "accept", name, "--reason", "our own repair", "--by", "mo")
 
+    assert accepted.exit_code == 0
+    assert "1 published again" in accepted.stdout
     again = run("verify")
     assert again.exit_code == 0
-    assert "accepted" in again.stdout
+    assert "1 deviation, all accepted" in again.stdout
     assert run("incident", "acknowledge", name, "--reason", "twice", "--by", "mo").exception is not None
 
 

@@ -149,21 +149,19 @@ def settle_incidents(red: RedIncidents, answer: HumanAnswer) -> None:
                 f"still red, because nobody acknowledged with a reason: {_named(waiting)}. Do that on the review page or with "
                 "`guard incident acknowledge`, then clear this task; or clear `acknowledge` to be asked again"
             )
+        by = responder_name(answer)
         for incident in waiting:
-            accepted = option == ACCEPT and incident.state == IncidentState.OPEN
-            end_incident(
-                deployment.ledger,
-                deployment.settings,
-                incident.incident_id,
-                IncidentState.ACCEPTED if accepted else IncidentState.CLOSED,
-                by=responder_name(answer),
-                reason=reason,
-                run_id=run_id,
-            )
+            if option == ACCEPT and incident.state == IncidentState.OPEN:
+                _, report = deployment.accept_incident(incident.incident_id, run_id, by=by, reason=reason)
+                log.info("%s", report)
+            else:
+                ledger, settings = deployment.ledger, deployment.settings
+                state = IncidentState.CLOSED
+                end_incident(ledger, settings, incident.incident_id, state, by=by, reason=reason, run_id=run_id)
         if option == ACCEPT:
             deployment.seal(run_id)
     if waiting:
-        write_note_line(NOTE_LINE, f"acknowledged by {responder_name(answer)}: {reason}", first=True)
+        write_note_line(NOTE_LINE, f"acknowledged by {by}: {reason}", first=True)
     if red["unhealed"] and option == ACKNOWLEDGE:
         raise AirflowFailException(
             f"incident {red['unhealed']} is acknowledged, and its deviations are still there: repair them, or accept them as the "

@@ -132,11 +132,22 @@ def heal(name: Name, as_json: Json = False) -> None:
 
 @app.command()
 def accept(name: Name, reason: Reason, by: Reviewer, as_json: Json = False) -> None:
-    """Accept the deviations as the new baseline: they are not reported again, and the next seal includes them.
+    """Accept the ledger and the files as they are: what deviates in them is not reported again, and is sealed.
+
+    The collections follow the ledger: records that it does not serve are deleted, those that it serves are published again.
 
     Example: `guard incident accept 3fa9 --reason "ledger restored from Tuesday's backup"`
     """
-    _end(name, IncidentState.ACCEPTED, reason, by, as_json)
+    run_id = new_run_id("incident")
+    with Deployment() as deployment:
+        incident, records = deployment.accept_incident(name, run_id, by=by, reason=reason)
+        deployment.seal(run_id)
+    if as_json:
+        console.print_json(incident.as_dict())
+        return
+    _say_ended(incident, by)
+    if records.deleted or records.republished:
+        say(f"{plural(records.deleted, 'record')} deleted, {records.republished:,} published again")
 
 
 @app.command()
@@ -145,23 +156,21 @@ def acknowledge(name: Name, reason: Reason, by: Reviewer, as_json: Json = False)
 
     Example: `guard incident acknowledge 3fa9 --reason "a test of the backup wrote to the live store"`
     """
-    _end(name, IncidentState.CLOSED, reason, by, as_json)
-
-
-def _end(name: str, state: IncidentState, reason: str, by: str, as_json: bool) -> None:
     from corpus_guard.proof.incidents import end_incident
 
-    run_id = new_run_id("incident")
+    run_id, closed = new_run_id("incident"), IncidentState.CLOSED
     with Deployment() as deployment:
         incident = end_incident(
-            deployment.ledger, deployment.settings, name, state, by=by, reason=reason, run_id=run_id
+            deployment.ledger, deployment.settings, name, closed, by=by, reason=reason, run_id=run_id
         )
-        if state is IncidentState.ACCEPTED:
-            deployment.seal(run_id)
     if as_json:
         console.print_json(incident.as_dict())
     else:
-        say(f"{incident.incident_id[:8]} {styled(incident.state)} by {visible(by)}")
+        _say_ended(incident, by)
+
+
+def _say_ended(incident: Incident, by: str) -> None:
+    say(f"{incident.incident_id[:8]} {styled(incident.state)} by {visible(by)}")
 
 
 def _next_step(incident: Incident) -> str:

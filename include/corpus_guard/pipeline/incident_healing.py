@@ -2,6 +2,8 @@
 
 Rules
     * records come from the batches and the ledger, damaged raw bytes from their source;
+    * no record is touched where the ledger is not the one that was signed, until a person has accepted it; then the
+      collections follow it;
     * a verification names a limited number of deviations and counts the rest: healing goes on, round by round, as long as each
       leaves fewer than the one before;
     * an incident of which something is left ends as healed in part, and the rest is an incident of its own;
@@ -25,7 +27,7 @@ from corpus_guard.intake.sources import Sources
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.states import IncidentState
 from corpus_guard.pipeline.raw_bytes import RefetchedBytes, refetch_raw_bytes
-from corpus_guard.proof.healing import heal
+from corpus_guard.proof.healing import HealingReport, heal
 from corpus_guard.proof.incidents import (
     Examination,
     Incident,
@@ -35,7 +37,9 @@ from corpus_guard.proof.incidents import (
     load_deviations,
     open_incident,
     subjects_of_incidents,
+    unaccepted,
 )
+from corpus_guard.proof.log.heads import require_sealable
 from corpus_guard.proof.sealing import seal_corpus
 from corpus_guard.settings import Settings
 
@@ -77,15 +81,19 @@ def heal_incident(
         StoreUnavailable: the vector store does not answer; running again converges.
     """
     incident = find_incident(ledger, incident_id)
-    deviations = load_deviations(storage, incident)
+    deviations = unaccepted(ledger, storage, load_deviations(storage, incident))
     refetched = RefetchedBytes()
+    is_signed_ledger = _continues_what_was_signed(
+        ledger, settings
+    )  # the incident may be older than the ledger's replacement
     left_before: float = math.inf
     deviated: set[str] = set()  # what was named in any round
     only_links = True  # nothing but links of the index was lost
     while True:
         deviated.update(deviation.subject for deviation in deviations)
         only_links &= all(deviation.is_lost_link for deviation in deviations)
-        log.info("%s", heal(ledger, storage, store, run_id, deviations))
+        if is_signed_ledger:
+            log.info("%s", heal(ledger, storage, store, run_id, deviations))
         fetched = refetch_raw_bytes(ledger, blobs, sources, run_id, deviations)
         log.info("%s", fetched)
         refetched.restored.extend(fetched.restored)
@@ -96,7 +104,8 @@ def heal_incident(
             log.warning("%s", error)  # the examination names what is left
         examination = examine(ledger, storage, store, settings)
         unanswered = len(examination.unanswered) + examination.verification.more
-        if unanswered >= left_before or not any(deviation.healable for deviation in examination.unanswered):
+        healable = is_signed_ledger and any(deviation.healable for deviation in examination.unanswered)
+        if unanswered >= left_before or not healable:
             break
         deviations, left_before = list(examination.unanswered), unanswered
     remaining = None
@@ -121,3 +130,34 @@ def heal_incident(
             )
         incident = end_incident(ledger, settings, incident.incident_id, state, by=by, reason=reason, run_id=run_id)
     return IncidentHealing(incident, remaining, examination, refetched)
+
+
+def accept_incident(
+    ledger: Ledger,
+    storage: Storage,
+    store: Store,
+    settings: Settings,
+    incident_id: str,
+    run_id: str,
+    *,
+    by: str,
+    reason: str,
+) -> tuple[Incident, HealingReport]:
+    """Make the ledger as it is the baseline, and let the records that the incident names follow it; the caller seals.
+
+    Raises:
+        Misuse, Stale, UnknownSubject: as `end_incident`.
+        StoreUnavailable: the vector store does not answer; the incident is accepted, and the next verification names the records.
+    """
+    incident = end_incident(ledger, settings, incident_id, IncidentState.ACCEPTED, by=by, reason=reason, run_id=run_id)
+    records = [deviation for deviation in load_deviations(storage, incident) if deviation.healable]
+    return incident, heal(ledger, storage, store, run_id, records)
+
+
+def _continues_what_was_signed(ledger: Ledger, settings: Settings) -> bool:
+    try:
+        require_sealable(ledger, settings)
+    except Inconsistent as error:
+        log.warning("%s", error)
+        return False
+    return True

@@ -58,7 +58,7 @@ from corpus_guard.pipeline.arrivals import (
 from corpus_guard.pipeline.canaries import CanaryResults, screen_canaries
 from corpus_guard.pipeline.configuration import record_configuration
 from corpus_guard.pipeline.semantics import compare_chunks
-from corpus_guard.proof.log.heads import require_usable_keys, sign_head
+from corpus_guard.proof.log.heads import require_sealable, sign_head
 from corpus_guard.proof.manifest import write_manifest
 from corpus_guard.review.campaigns import assign_campaigns
 from corpus_guard.review.reopening import (
@@ -169,9 +169,10 @@ def discover(
     Raises:
         AlreadyAtWork: another refresh is at work on one of the sources, and `wait` is not set.
         UnknownSubject: a name is not in sources.yaml.
-        SettingsError: others can read a signing key.
+        Inconsistent: the ledger does not continue what was signed before.
+        SettingsError: a signing key is missing, or others can read it.
     """
-    require_usable_keys(settings)
+    require_sealable(ledger, settings)
     chosen = [sources.named(name) for name in dict.fromkeys(source_names or sources)]
     record_configuration(ledger, screening, settings, run_id)
     begin_refresh(ledger, run_id, screening.digest, [source.name for source in chosen], wait=wait)

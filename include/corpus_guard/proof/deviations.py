@@ -2,7 +2,7 @@
 
 A deviation is a difference between what was sealed and signed and what is there now. None of them is a
 warning: one is enough for a verification to fail. `HEALABLE_KINDS` lists those that can be undone from the
-Parquet batches and the ledger.
+Parquet batches and the ledger, where no `OTHER_LEDGER_KINDS` are among them.
 """
 
 from __future__ import annotations
@@ -72,6 +72,25 @@ HEALABLE_KINDS: Final = frozenset(
     }
 )
 """Kinds that are undone by publishing again what the ledger and the Parquet batches say."""
+
+NEVER_ACCEPTED_KINDS: Final = HEALABLE_KINDS | {
+    DeviationKind.COLLECTION_DAMAGED,
+    DeviationKind.COLLECTION_FOREIGN,
+    DeviationKind.UNSEALED,
+}
+"""Kinds that are no baseline: healing or the next seal ends them, or the records of a collection were not compared."""
+
+OTHER_LEDGER_KINDS: Final = frozenset(
+    {
+        DeviationKind.EVENT_CHANGED,
+        DeviationKind.EVENT_MISSING,
+        DeviationKind.LOG_TRUNCATED,
+        DeviationKind.HEAD_CHANGED,
+        DeviationKind.ROLLED_BACK,
+        DeviationKind.FORKED,
+    }
+)
+"""Kinds that say that this is not the ledger that was signed: what it says is served may have been withdrawn since."""
 
 
 UNREADABLE: Final = "unreadable"

@@ -7,6 +7,8 @@ Rules
       through the outbox;
     * a chunk whose row in the ledger was changed is left alone, and so is everything that is not a record: a
       person has to decide;
+    * nothing is touched where this is not the ledger that was signed, such as an older copy: what it does not know may be
+      honest, and what it serves may have been withdrawn since;
     * healing is logged; the caller seals and verifies again. If the process is killed, running again
       converges.
 """
@@ -29,7 +31,7 @@ from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.queries import select_in_batches
 from corpus_guard.ledger.states import UNFINISHED_STATES, PublicationState
 from corpus_guard.ledger.tables import chunks, publications, versions
-from corpus_guard.proof.deviations import Deviation, DeviationKind
+from corpus_guard.proof.deviations import OTHER_LEDGER_KINDS, Deviation, DeviationKind
 from corpus_guard.proof.manifest import RecordKey
 
 if TYPE_CHECKING:
@@ -68,9 +70,12 @@ def heal(ledger: Ledger, storage: Storage, store: Store, run_id: str, deviations
         Inconsistent: what was read back after writing is not what was written.
     """
     progress = _Progress()
+    is_other_ledger = any(deviation.kind in OTHER_LEDGER_KINDS for deviation in deviations)
     for deviation in deviations:
         if not deviation.healable:
             progress.unhealed[deviation.subject] = "not a record of a collection: a person has to decide"
+        elif is_other_ledger:
+            progress.unhealed[deviation.subject] = "this is not the ledger that was signed: a person has to decide"
     healable = [
         deviation for deviation in deviations if deviation.healable and deviation.subject not in progress.unhealed
     ]

@@ -9,7 +9,9 @@ Rules
     * only a person ends the alert, with a name and a reason, which are an event in the log; but for an index that lost a
       few of many records (`corpus_guard.pipeline.incident_healing`). *Closed*: the incident is acknowledged, and the
       same deviations open a new one. *Accepted*: the remaining deviations are the new baseline, and are not reported
-      again as long as they stay the same.
+      again as long as they stay the same;
+    * no baseline is what healing or a seal ends (`NEVER_ACCEPTED_KINDS`): once ended, it would come back unseen. Nor is a log
+      without a head that can be verified.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.short_ids import find_id
 from corpus_guard.ledger.states import ALERTING_STATES, IncidentState
 from corpus_guard.ledger.tables import events, heads, incidents, seals
-from corpus_guard.proof.deviations import Deviation, DeviationKind
+from corpus_guard.proof.deviations import NEVER_ACCEPTED_KINDS, Deviation, DeviationKind
 from corpus_guard.proof.log.heads import RememberedHead, newest_head
 from corpus_guard.proof.verify.verification import Verification, verify
 
@@ -105,8 +107,9 @@ class Examination:
 
     @property
     def clean(self) -> bool:
-        """True if everything was checked, and holds or was accepted."""
-        return not self.unanswered and not self.verification.more
+        """True if everything was checked, and holds or was accepted; never without a verified head."""
+        has_head = self.verification.unsigned < self.verification.events
+        return has_head and not self.unanswered and not self.verification.more
 
 
 def open_incident(ledger: Ledger, storage: Storage, run_id: str, deviations: Sequence[Deviation]) -> Incident:
@@ -254,9 +257,13 @@ def is_never_sealed(ledger: Ledger, verification: Verification) -> bool:
 
 
 def unaccepted(ledger: Ledger, storage: Storage, deviations: Iterable[Deviation]) -> list[Deviation]:
-    """Return the deviations that nobody accepted as a baseline."""
+    """Return the deviations that nobody accepted as a baseline, or that are none."""
     accepted = set(map(_key, _readable_deviations(storage, list_incidents(ledger, IncidentState.ACCEPTED))))
-    return [deviation for deviation in deviations if _key(deviation) not in accepted]
+    return [
+        deviation
+        for deviation in deviations
+        if deviation.kind in NEVER_ACCEPTED_KINDS or _key(deviation) not in accepted
+    ]
 
 
 def end_incident(
@@ -264,8 +271,8 @@ def end_incident(
 ) -> Incident:
     """Give an incident its next state, and return it. The event log keeps who did it and why.
 
-    Accepting makes this machine remember the newest head of the ledger, and lets the next seal begin a new
-    baseline.
+    Accepting makes this machine remember the newest head of the ledger, or none if it has none, and lets the next seal
+    begin a new baseline.
 
     Args:
         prefix: id of the incident, or the beginning of it.
@@ -290,9 +297,11 @@ def end_incident(
         kind = "baseline_accepted" if state is IncidentState.ACCEPTED else f"incident_{state}"
         append_event(connection, kind, incident_id, run_id, by=by.strip(), reason=reason.strip())
     if state is IncidentState.ACCEPTED:
-        head = newest_head(ledger)
+        head, remembered = newest_head(ledger), RememberedHead(settings.home)
         if head is not None:
-            RememberedHead(settings.home).write(head.note)
+            remembered.write(head.note)
+        else:
+            remembered.forget()
     return find_incident(ledger, incident_id)
 
 

@@ -90,14 +90,21 @@ def sign_head(ledger: Ledger, settings: Settings) -> Checkpoint:
         return head
 
 
-def require_usable_keys(settings: Settings) -> None:
-    """Open the keys as signing does, before hours of work are done that could not be sealed. The first seal makes them.
+def require_sealable(ledger: Ledger, settings: Settings) -> None:
+    """Check keys, newest head and memory as signing does, before hours of work are done that could not be sealed.
 
     Raises:
-        SettingsError: the keyring is malformed, or others can read or change a key.
+        Inconsistent: the ledger does not continue what was signed or remembered before.
+        SettingsError: there are heads and no keys, the keyring is malformed, or others can read or change a key.
     """
-    if Keyring.exists(settings.keys):
-        Keyring.open(settings.keys)
+    with ledger.exclusive("heads"):  # another process may sign a head, and remember it
+        last = newest_head(ledger)
+        if last is None and not Keyring.exists(settings.keys):
+            return  # the first seal makes the keys
+        keyring = _open_keyring(ledger, settings, create=False)
+        keyring.signers()
+        _frontier_at(keyring, last)
+        _require_continuation(ledger, keyring, last, RememberedHead(settings.home))
 
 
 def newest_head(ledger: Ledger) -> StoredHead | None:
@@ -156,6 +163,10 @@ class RememberedHead:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         write_durably(self.path, note.encode(), 0o644)
 
+    def forget(self) -> None:
+        """Remember no head, so that a new ledger can sign its first one."""
+        self.path.unlink(missing_ok=True)
+
 
 def _open_keyring(ledger: Ledger, settings: Settings, *, create: bool) -> Keyring:
     folder = settings.keys
@@ -195,8 +206,8 @@ def _require_continuation(
     if last is None or last.size < head.size:
         raise Inconsistent(
             f"this machine remembers a head of {head.size} events ({remembered.path}), the newest one of the "
-            f"ledger {ledger.address} has {last.size if last else 0}: it was rolled back. Nothing was "
-            "signed; restore the newer ledger"
+            f"ledger {ledger.address} has {last.size if last else 0}: it was rolled back. Nothing was signed; restore the "
+            "newer ledger. If there is none, run `guard verify`, then `guard incident accept`"
         )
     root = bytes.fromhex(last.root) if last.size == head.size else root_of(leaf_hashes(ledger, head.size))
     if root != head.root:

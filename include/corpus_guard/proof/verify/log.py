@@ -342,7 +342,8 @@ def _check_continues(head: _OutsideHead, last: _Row | None, log: _RecomputedLog,
             DeviationKind.ROLLED_BACK,
             head.location,
             f"{head.location} has a head of {size} events, the newest head of the ledger has {ledger_size}: "
-            "the ledger was replaced by an older one, or heads were removed; restore the newer one",
+            "the ledger was replaced by an older one, or heads were removed; restore the newer one. If there is none, "
+            "accept the incident: the collections then follow this ledger",
             expected=size,
             actual=ledger_size,
         )
