@@ -455,11 +455,13 @@ class Deployment:
     @contextlib.contextmanager
     def _begun(self, run_id: str) -> Iterator[None]:
         """Hold a run; log what changed in the configuration, and refuse to begin what could not be sealed."""
+        from corpus_guard.batches.ownership import claim_storage
         from corpus_guard.ledger.runs import at_work
         from corpus_guard.pipeline.configuration import record_configuration
         from corpus_guard.proof.log.heads import require_sealable
 
         require_sealable(self.ledger, self.settings)
+        claim_storage(self.ledger, self.storage)
         with at_work(self.ledger, run_id):
             record_configuration(self.ledger, self.screening, self.settings, run_id)
             yield

@@ -20,6 +20,7 @@
     ├── AlreadyAtWork           another run does this work at the moment; nothing was done
     └── Inconsistent            two things that must agree do not (counts, read-back, digests); never ignored
         ├── ForeignCollection   a collection of the vector store belongs to another deployment
+        ├── ForeignStorage      the storage belongs to another deployment
         └── UndecodableText     the ledger holds text that is not UTF-8 (`corpus_guard.ledger.undecodable`)
 
 A message names the subject, what it got, what it expected and what to do next. It never quotes a document's
@@ -123,6 +124,10 @@ class AlreadyAtWork(GuardError):
 
 class Inconsistent(GuardError):
     """Two things that must agree do not."""
+
+
+class ForeignStorage(Inconsistent):
+    """The storage belongs to another deployment; nothing was written or erased."""
 
 
 class ForeignCollection(Inconsistent):

@@ -13,8 +13,10 @@ from corpus_guard.domain import TrustLevel
 from corpus_guard.errors import Inconsistent, SettingsError
 from corpus_guard.ledger.states import IncidentState
 from corpus_guard.ledger.tables import runs
+from corpus_guard.pipeline.cleaning import clean
 from corpus_guard.proof.deviations import Deviation, DeviationKind
 from corpus_guard.proof.incidents import examine, open_incident
+from corpus_guard.removal.purge_plan import PurgeSelectors, plan_purge
 from deploying import GOOD, Workspace
 
 
@@ -56,6 +58,21 @@ def test_a_refresh_over_an_older_ledger_does_nothing(rolled_back: Workspace) -> 
 
     assert rolled_back.served() == served
     assert [row.run_id for row in rolled_back.read(sa.select(runs.c.run_id))] == ["r1"]
+
+
+def test_nothing_is_cleaned_or_purged_by_an_older_ledger(rolled_back: Workspace) -> None:
+    with rolled_back.guard() as guard:
+        before = guard.storage.names()
+        plan = plan_purge(guard.ledger, guard.storage, guard.blobs, PurgeSelectors(documents=("old.md",)))
+
+        with pytest.raises(Inconsistent, match="it was rolled back"):
+            clean(guard.ledger, guard.storage, guard.settings, "c1")
+        with pytest.raises(Inconsistent, match="it was rolled back"):
+            guard.purger.purge("p1", plan, "mo", "a request")
+        with pytest.raises(Inconsistent, match="it was rolled back"):
+            guard.purger.resume("p1")
+
+        assert guard.storage.names() == before
 
 
 def test_a_refresh_without_the_keys_of_the_ledger_does_nothing(deployment: Workspace) -> None:
@@ -110,6 +127,7 @@ def test_a_ledger_that_was_lost_is_begun_anew_once_that_is_accepted(deployment: 
     served = deployment.served()
     for file in deployment.settings.home.glob("ledger.sqlite*"):
         file.unlink()
+    shutil.rmtree(deployment.settings.home / "storage")
     with deployment.guard() as guard:  # a new ledger has a new id
         for name in guard.store.names():
             guard.store.__class__(guard.store.url, guard.store.prefix).delete_collection(name)

@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Final, TypedDict
 import sqlalchemy as sa
 
 from corpus_guard.batches.logged_files import log_files, logged_hashes
+from corpus_guard.batches.ownership import require_own_storage
 from corpus_guard.corpus.query_bank import FOLDER as QUERY_BANK
 from corpus_guard.domain import Progress, no_progress
 from corpus_guard.errors import Inconsistent
@@ -41,7 +42,7 @@ from corpus_guard.ledger.runs import run_state
 from corpus_guard.ledger.states import RunState, VersionState
 from corpus_guard.ledger.tables import acts, decisions, documents, events, publications, runs, suspects, versions
 from corpus_guard.proof.incidents import list_red_incidents, subjects_of_incidents
-from corpus_guard.proof.log.heads import sign_head
+from corpus_guard.proof.log.heads import require_sealable, sign_head
 
 if TYPE_CHECKING:
     from corpus_guard.batches import Storage
@@ -129,6 +130,9 @@ def clean(
 
     Args:
         dry_run: count them, and remove nothing.
+
+    Raises:
+        Inconsistent: an older ledger, or another deployment's: what it does not name may be needed. Nothing was removed.
     """
     result = CleaningResult(
         run_id=run_id, dry_run=dry_run, days=settings.clean_days, waits_for="", removed={}, changed=[]
@@ -138,6 +142,8 @@ def clean(
     result["waits_for"] = _reason_to_wait(ledger)
     if result["waits_for"]:
         return result
+    require_sealable(ledger, settings)
+    require_own_storage(ledger, storage)
     with ledger.exclusive("clean"):
         subjects = subjects_of_incidents(ledger, storage)
         references = _References.load(ledger, subjects)

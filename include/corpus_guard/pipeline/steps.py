@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from corpus_guard.batches import Storage
 from corpus_guard.batches.logged_files import hash_files, log_files, logged_hashes, verified_hash
+from corpus_guard.batches.ownership import claim_storage
 from corpus_guard.batches.storage import parquet_bytes
 from corpus_guard.batches.tables import (
     CHUNK_TEXT_COLUMNS,
@@ -169,10 +170,11 @@ def discover(
     Raises:
         AlreadyAtWork: another refresh is at work on one of the sources, and `wait` is not set.
         UnknownSubject: a name is not in sources.yaml.
-        Inconsistent: the ledger does not continue what was signed before.
+        Inconsistent: the ledger does not continue what was signed before, or the storage belongs to another deployment.
         SettingsError: a signing key is missing, or others can read it.
     """
     require_sealable(ledger, settings)
+    claim_storage(ledger, storage)
     chosen = [sources.named(name) for name in dict.fromkeys(source_names or sources)]
     record_configuration(ledger, screening, settings, run_id)
     begin_refresh(ledger, run_id, screening.digest, [source.name for source in chosen], wait=wait)

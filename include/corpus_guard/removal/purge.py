@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Final, TypedDict, cast
 
 import sqlalchemy as sa
 
+from corpus_guard.batches.ownership import claim_storage
 from corpus_guard.batches.tables import in_batches
 from corpus_guard.corpus import outbox
 from corpus_guard.corpus.pgvector_store import PgvectorStore
@@ -55,6 +56,7 @@ from corpus_guard.ledger.tables import (
     versions,
 )
 from corpus_guard.models.chat_cache import LedgerAnswerCache
+from corpus_guard.proof.log.heads import require_sealable
 from corpus_guard.proof.sealing import seal_run
 from corpus_guard.removal import chroma_files, withdrawal
 from corpus_guard.removal.postgres_files import find_postgres_files
@@ -137,11 +139,13 @@ class Purger:
         Raises:
             Misuse: no name or no reason is given, or the same content came in again since the plan was made.
             AlreadyAtWork: a refresh that began since may use what is to be erased; the purge stays open.
-            Inconsistent: something is still there; the message names the file.
+            Inconsistent: something is still there; the message names the file. Or the ledger does not continue what was signed, or
+                the storage belongs to another deployment; then nothing was erased.
             StoreUnavailable: the store does not answer, or its files are locked.
         """
         if not by.strip() or not reason.strip():
             raise Misuse('a purge needs the name of the person who requests it, and a reason; give --reason "..."')
+        self._require_own_corpus()
         with at_work(self.ledger, run_id):
             row = self._row(plan.purge_id)
             if row is None or (row.state == PurgeState.CLOSED and (plan.files or plan.blobs)):
@@ -155,8 +159,14 @@ class Purger:
         with self.ledger.read() as connection:
             ids = connection.scalars(sa.select(purges.c.purge_id).where(is_open).order_by(purges.c.requested_at))
             open_purges = list(ids)
+        self._require_own_corpus()
         with at_work(self.ledger, run_id):
             return [self._finish(run_id, purge_id, progress) for purge_id in open_purges]
+
+    def _require_own_corpus(self) -> None:
+        """Check that what the ledger does not name is nobody's: an older ledger, or another deployment's, would erase it."""
+        require_sealable(self.ledger, self.settings)
+        claim_storage(self.ledger, self.storage)
 
     def _take_out_of_service(self, run_id: str, plan: PurgePlan, by: str, reason: str) -> None:
         """Write all changes of the ledger in one transaction: the content is not served, and cannot come back."""
