@@ -55,19 +55,22 @@ def rotate(
     overlap: Annotated[int, typer.Option(min=0, help="Number of events for which the old key still signs.")] = OVERLAP,
     as_json: Json = False,
 ) -> None:
-    """Replace the active key; for some time the old key signs as well.
+    """Replace the active key; for some time the old key signs as well, unless it is lost.
 
     Example: `guard keys rotate --reason "yearly"`
     """
+    from corpus_guard.proof.log.keys import Keyring
     from corpus_guard.proof.log.rotation import rotate as run
 
     with Deployment() as deployment:
         key, head = run(deployment.ledger, deployment.settings, new_run_id("keys"), overlap, by=by, reason=reason)
+        *_, old, _ = Keyring.open(deployment.settings.keys).public_keys()
     if as_json:
         console.print_json({"vkey": key, "log_size": head.size})
         return
     say(f"New public key (also in log.pub):\n  {key}")
-    say(f"The old key still signs until event {head.size + overlap:,}.")
+    until = old.to_size or 0
+    say(f"The old key still signs until event {until:,}." if until >= head.size else "The old key signs no more.")
 
 
 @app.command()

@@ -39,7 +39,7 @@ from corpus_guard.proof.incidents import (
     subjects_of_incidents,
     unaccepted,
 )
-from corpus_guard.proof.log.heads import require_sealable
+from corpus_guard.proof.log.heads import require_continuation
 from corpus_guard.proof.sealing import seal_corpus
 from corpus_guard.settings import Settings
 
@@ -156,7 +156,7 @@ def accept_incident(
 
 def _continues_what_was_signed(ledger: Ledger, settings: Settings) -> bool:
     try:
-        require_sealable(ledger, settings)
+        require_continuation(ledger, settings)
     except Inconsistent as error:
         log.warning("%s", error)
         return False

@@ -31,7 +31,7 @@ from corpus_guard.proof.incidents import (
     open_incident,
     unaccepted,
 )
-from corpus_guard.proof.log.heads import RememberedHead, leaf_hashes, newest_head, sign_head
+from corpus_guard.proof.log.heads import RememberedHead, leaf_hashes, newest_head, require_sealable, sign_head
 from corpus_guard.proof.log.keys import Keyring
 from corpus_guard.proof.log.merkle import root_of
 from corpus_guard.proof.log.note import VerifierKey
@@ -228,6 +228,36 @@ class TestRotation:
         with corpus.guard.ledger.read() as connection:
             assert connection.scalar(sa.select(events.c.subject).where(events.c.kind == "key_rotated")) == key
         assert corpus.guard.verify().holds
+
+    def test_a_key_that_is_lost_is_replaced_by_one_that_signs_alone(self, corpus: Corpus) -> None:
+        corpus.guard.seal("run")
+        size = newest_head(corpus.guard.ledger).size
+        for file in corpus.guard.settings.keys.glob("*.pem"):
+            file.unlink()
+        corpus.happens("more")
+        with pytest.raises(SettingsError, match=r"No such file or directory.* rotate to a new one"):
+            require_sealable(corpus.guard.ledger, corpus.guard.settings)
+
+        key, head = rotate(corpus.guard.ledger, corpus.guard.settings, "keys", 1_000, by="mo", reason="the disk died")
+
+        keyring = Keyring.open(corpus.guard.settings.keys)
+        assert [trusted.to_size for trusted in keyring.public_keys()] == [size, None]
+        opened = keyring.open_head(newest_head(corpus.guard.ledger).note)
+        assert (opened.signed_by, opened.checkpoint) == ((str(VerifierKey.parse(key)),), head)
+        assert corpus.guard.verify().holds
+        require_sealable(corpus.guard.ledger, corpus.guard.settings)
+
+    def test_a_lost_key_is_not_replaced_over_a_ledger_that_was_rolled_back(self, corpus: Corpus) -> None:
+        first = corpus.guard.seal("run").head
+        corpus.happens("more")
+        sign_head(corpus.guard.ledger, corpus.guard.settings)
+        corpus.attack("DELETE FROM heads WHERE number = 1", f"DELETE FROM events WHERE seq >= {first.size}")
+        for file in corpus.guard.settings.keys.glob("*.pem"):
+            file.unlink()
+
+        with pytest.raises(Inconsistent, match="it was rolled back"):
+            rotate(corpus.guard.ledger, corpus.guard.settings, "keys", 10, by="mo", reason="the disk died")
+        assert len(Keyring.open(corpus.guard.settings.keys).public_keys()) == 1
 
     def test_a_revoked_key_signs_no_more_and_what_it_signed_before_still_holds(self, corpus: Corpus) -> None:
         corpus.guard.seal("run")

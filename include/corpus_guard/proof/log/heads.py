@@ -95,16 +95,27 @@ def require_sealable(ledger: Ledger, settings: Settings) -> None:
 
     Raises:
         Inconsistent: the ledger does not continue what was signed or remembered before.
-        SettingsError: there are heads and no keys, the keyring is malformed, or others can read or change a key.
+        SettingsError: a key is missing, the keyring is malformed, or others can read or change a key.
+    """
+    if keyring := require_continuation(ledger, settings):
+        keyring.signers()
+
+
+def require_continuation(ledger: Ledger, settings: Settings) -> Keyring | None:
+    """Check that the ledger continues what was signed and remembered; return the keys, or None before the first seal makes them.
+
+    Raises:
+        Inconsistent: it does not.
+        SettingsError: there are heads and no keyring, it is malformed, or others can read or change a key.
     """
     with ledger.exclusive("heads"):  # another process may sign a head, and remember it
         last = newest_head(ledger)
         if last is None and not Keyring.exists(settings.keys):
-            return  # the first seal makes the keys
+            return None
         keyring = _open_keyring(ledger, settings, create=False)
-        keyring.signers()
         _frontier_at(keyring, last)
         _require_continuation(ledger, keyring, last, RememberedHead(settings.home))
+        return keyring
 
 
 def newest_head(ledger: Ledger) -> StoredHead | None:

@@ -162,6 +162,11 @@ class Keyring:
         """Return every key that ever signed, the active one last."""
         return tuple(entry.trusted for entry in self._read().keys)
 
+    @property
+    def is_active_key_lost(self) -> bool:
+        """True where the private half of the active key is not in the folder."""
+        return not self._private_file(self.public_keys()[-1].key).exists()
+
     def signers(self, size: int | None = None) -> tuple[Signer, ...]:
         """Return the active key, then the replaced keys that still sign.
 

@@ -1,5 +1,7 @@
 """Changes of the log's keys: each is an event of the log, and old and new key sign the next head.
 
+Where the old key is lost, the new one signs alone. Whoever verifies needs the new public key from the operator in any case.
+
 If the process is killed between the new key and its event, the keyring has a key that no event names: it
 signs all the same, and running the rotation again makes another one.
 """
@@ -10,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from corpus_guard.ledger.event_log import append_event
 from corpus_guard.proof.log.checkpoint import Checkpoint
-from corpus_guard.proof.log.heads import newest_head, sign_head
+from corpus_guard.proof.log.heads import newest_head, require_continuation, sign_head
 from corpus_guard.proof.log.keys import Keyring
 
 if TYPE_CHECKING:
@@ -24,14 +26,19 @@ def rotate(
     """Replace the active key with a new one, sign a head with both, and return the new public key and the head.
 
     Args:
-        overlap: events during which the old key keeps signing.
+        overlap: events during which the old key keeps signing; none if it is lost.
 
     Raises:
-        SettingsError: there are no keys.
+        SettingsError: there is no keyring.
         Inconsistent: the log is not what was signed; keys are not changed on a broken log.
     """
     keyring = Keyring.open(settings.keys)
-    size = sign_head(ledger, settings).size  # the last head that only the old key vouches for
+    if keyring.is_active_key_lost:
+        require_continuation(ledger, settings)
+        newest = newest_head(ledger)
+        size, overlap = newest.size if newest else 0, 0
+    else:
+        size = sign_head(ledger, settings).size  # the last head that only the old key vouches for
     key = keyring.rotate(size, overlap)
     with ledger.write() as connection:
         append_event(
