@@ -8,6 +8,7 @@ import shutil
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from corpus_guard.deployment import Deployment
 from corpus_guard.domain import Verdict
 from corpus_guard.errors import Inconsistent, SettingsError, SourceUnavailable, UnknownSubject
 from corpus_guard.intake.sources import FetchFailed, SourceItem
+from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.tables import documents, events, findings, publications, runs, versions
 from corpus_guard.pipeline import steps
 from corpus_guard.pipeline.arrivals import record_listing
@@ -468,6 +470,19 @@ def test_one_that_comes_back_within_its_grace_is_as_if_it_had_never_been_away(de
 
     assert deployment.refresh("r3")["unchanged"] == 5
     assert {row.missing_since for row in deployment.read(sa.select(documents.c.missing_since))} == {None}
+
+
+def test_a_document_that_vanished_after_a_clock_was_ahead_is_retired(deployment: Workspace) -> None:
+    five(deployment)
+    policy(deployment, grace_hours=0).refresh("r1")
+    with deployment.guard() as guard, guard.ledger.write() as connection:
+        connection.execute(documents.update().values(last_seen_at=now() + timedelta(days=400)))
+    (deployment.pages / "barometer.md").unlink()
+    policy(deployment, grace_hours=0).refresh("r2")  # sets the time right
+
+    with deployment.guard() as guard:
+        assert guard.verify().holds
+    assert policy(deployment, grace_hours=0).refresh("r3")["vanished"] == 1
 
 
 def test_when_most_of_a_source_vanishes_at_once_nothing_is_retired(

@@ -25,6 +25,7 @@ from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.queries import upsert
 from corpus_guard.ledger.tables import documents, runs, validators
+from corpus_guard.proof.verify.rows import MAX_CLOCK_DIFFERENCE
 from corpus_guard.screening.blocked import (
     BLOCKED,
     BLOCKED_MESSAGE,
@@ -289,6 +290,9 @@ def retire_vanished(ledger: Ledger, policy: Policy, run_id: str, listed: Sequenc
     with ledger.write() as connection:
         started = connection.scalar(sa.select(runs.c.started_at).where(runs.c.run_id == run_id))
         for source in listed:
+            # Written while a clock was ahead: a document that vanished would stay served until then.
+            is_ahead = sa.and_(documents.c.source == source, documents.c.last_seen_at > now() + MAX_CLOCK_DIFFERENCE)
+            connection.execute(documents.update().where(is_ahead).values(last_seen_at=started))
             living = sa.and_(documents.c.source == source, documents.c.retired_at.is_(None))
             total = connection.scalar(sa.select(sa.func.count()).select_from(documents).where(living)) or 0
             rows = connection.execute(

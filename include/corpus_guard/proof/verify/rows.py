@@ -136,8 +136,8 @@ def _check_seen(connection: sa.Connection, reported: set[str], collector: Deviat
         collector.add(
             DeviationKind.LEDGER_CHANGED,
             doc_id,
-            f"document {doc_id}: its last_seen_at lies in the future, so it would stay served after it vanished from "
-            f"its source; {RESTORE}",
+            f"document {doc_id}: its last_seen_at lies in the future, so it would stay served after it vanished from its source. A "
+            "clock was wrong, or the database was changed from outside: set the clock right and run `guard refresh`",
             doc_id=doc_id,
         )
 
