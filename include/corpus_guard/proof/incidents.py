@@ -120,6 +120,11 @@ def open_incident(ledger: Ledger, storage: Storage, run_id: str, deviations: Seq
     """
     if not deviations:
         raise Misuse("an incident needs at least one deviation; nothing was opened")
+    with ledger.exclusive("incidents"):  # two verifications may find the same at once
+        return _open_once(ledger, storage, run_id, deviations)
+
+
+def _open_once(ledger: Ledger, storage: Storage, run_id: str, deviations: Sequence[Deviation]) -> Incident:
     identity = digest("deviations/v1", sorted("\n".join(_key(deviation)) for deviation in deviations))
     for incident in list_incidents(ledger, IncidentState.OPEN):
         if incident.deviations.endswith(f"{identity}.jsonl"):

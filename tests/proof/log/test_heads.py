@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 import sqlalchemy as sa
@@ -283,6 +285,25 @@ class TestIncidents:
         assert load_deviations(corpus.guard.storage, first) == list(found.deviations)
         assert sum(first.counts.values()) == len(found.deviations) > 0
         assert find_incident(corpus.guard.ledger, first.incident_id[:6]) == first
+
+    def test_two_verifications_at_once_open_one_incident(self, corpus: Corpus) -> None:
+        corpus.guard.seal("run")
+        verifications, rounds = 4, 8
+        at_once = Barrier(verifications)
+
+        def opened(_: int) -> list[str]:
+            with Deployment(corpus.guard.settings) as guard:
+                incidents = []
+                for number in range(rounds):
+                    deviation = Deviation(DeviationKind.ADDED, f"planted {number}", "was added from outside")
+                    at_once.wait()
+                    incidents.append(open_incident(guard.ledger, guard.storage, "night", [deviation]).incident_id)
+                return incidents
+
+        with ThreadPoolExecutor(verifications) as pool:
+            first, *others = pool.map(opened, range(verifications))
+        assert others == [first] * len(others)
+        assert len(list_incidents(corpus.guard.ledger)) == rounds
 
     def test_what_was_accepted_is_not_reported_again_and_anything_else_is(self, corpus: Corpus) -> None:
         corpus.guard.seal("run")

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from corpus_guard.batches.ownership import OWNER_FILE
 from corpus_guard.batches.tables import (
     embedder_of,
     vectors_from_table,
@@ -124,7 +125,8 @@ def test_an_unchanged_home_holds_and_every_file_is_read(copy: Deployment) -> Non
     assert collector.deviations == []
     assert counts.read == counts.total
     root = Path(copy.storage.url)
-    kept = [path for path in root.rglob("*") if path.is_file() and path.relative_to(root).parts[0] != "runs"]
+    not_evidence = {"runs", OWNER_FILE}
+    kept = [path for path in root.rglob("*") if path.is_file() and path.relative_to(root).parts[0] not in not_evidence]
     assert counts.total == len(kept) - 1, "the tensors of the probe are counted with its description"
 
 
