@@ -19,6 +19,7 @@ from corpus_guard.errors import StoreUnavailable
 from corpus_guard.ledger import ledger as clock
 from corpus_guard.ledger.tables import documents, events
 from corpus_guard.models import Models
+from corpus_guard.proof.log.key_files import write_durably
 from deploying import BAD, GOOD, Typed, Workspace, deploy
 
 DISK = 6 * 2**20  # bytes
@@ -84,6 +85,22 @@ def test_a_disk_that_is_full_at_each_step_is_named_and_the_next_run_completes(
     assert code == 0, shown
     with deployment.guard() as guard:
         assert guard.refresh("again")["unchanged"] == 4
+
+
+def test_a_disk_that_has_no_byte_left_is_named(deployment: Workspace, run: Typed, disk: Path) -> None:
+    deployment.page("good.md")
+    assert run("refresh")[0] == 0
+
+    with filled(disk, 0):
+        for command in (["refresh"], ["status"], ["verify"], ["keys", "rotate", "--reason", "yearly"]):
+            code, _, said = run(*command)
+            assert code == 3
+            assert f"The disk of {disk} is full" in said.splitlines()[-1]
+        with pytest.raises(OSError, match=f"No space left on device: '{disk}/log.pub'"):
+            write_durably(disk / "log.pub", b"a key", 0o644)
+        assert not list(disk.glob(".log.pub*"))
+
+    assert run("verify")[0] == 0
 
 
 def test_a_home_that_cannot_be_written_is_named(deployment: Workspace, run: Typed, disk: Path) -> None:

@@ -166,7 +166,12 @@ def _wait_for_other_users(home: Path, users: int) -> None:
 def _announce(home: Path, url: str, pid: int) -> None:
     """Write where the home's server listens; `find_server` reads it."""
     new = home / f"chroma.json.{pid}"
-    new.write_text(json.dumps({"url": url, "pid": pid}), encoding="utf-8")
+    try:
+        new.write_text(json.dumps({"url": url, "pid": pid}), encoding="utf-8")
+    except OSError as error:
+        error.filename = str(new)  # a full disk does not say which
+        new.unlink(missing_ok=True)
+        raise
     new.replace(home / "chroma.json")
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import shutil
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
@@ -36,6 +37,7 @@ from corpus_guard.ledger.undecodable import SQLITE_MESSAGE, UndecodableText, fin
 BUSY_SECONDS = 60  # a writer waits this long for another's transaction; ours last milliseconds
 LOCK_SECONDS = 600  # a publisher may have thousands of chunks to write
 POLL_SECONDS = 0.05  # between two tries to take a lock
+FULL_BYTES = 2**17  # a disk with less is full: opening a ledger takes 32 KiB, a commit more
 PROBES = 3  # a lock is held if so many tries meet it: another process that only looks takes it for microseconds
 # Seconds, seconds and packets: a lost machine frees its locks in two minutes.
 KEEPALIVE = {"idle": 60, "interval": 20, "count": 3}
@@ -160,7 +162,8 @@ class Ledger:
         folder = Path(self.url.database or ".").absolute().parent
         if self._is_sqlite and not os.access(folder, os.W_OK):
             return f"{folder} cannot be written: a read-only disk, or the folder of another user. Make it writable"
-        if self._is_sqlite and "full" in reason:
+        # Where not even its shared memory fits, SQLite says "disk I/O error".
+        if self._is_sqlite and ("full" in reason or shutil.disk_usage(folder).free < FULL_BYTES):
             return f"The disk of {folder} is full; what was acknowledged is kept. Free space on it"
         return "See that it runs and that CORPUS_GUARD_LEDGER_URL is right"
 

@@ -59,10 +59,15 @@ def write_durably(file: Path, content: bytes, mode: int) -> None:
     """Replace `file` atomically; the new content is on disk when this returns."""
     draft = file.with_name(f".{file.name}.{os.getpid()}")
     draft.unlink(missing_ok=True)
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as stream:
-        stream.write(content)
-        stream.flush()
-        os.fsync(stream.fileno())
+    try:
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+    except OSError as error:
+        error.filename = str(file)  # a full disk does not say which
+        draft.unlink(missing_ok=True)
+        raise
     draft.replace(file)
     descriptor = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
