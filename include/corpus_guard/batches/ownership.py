@@ -50,7 +50,7 @@ def require_own_storage(ledger: Ledger, storage: Storage) -> None:
         raise ForeignStorage(
             f"storage {storage.url} {belongs}; this is deployment {ledger.deployment_id}, ledger {ledger.address}. Nothing was "
             "written or erased. Set CORPUS_GUARD_STORAGE_URL to a storage of this deployment: an empty one, or a copy "
-            f"in whose file {OWNER_FILE} you write this id"
+            f"whose file {OWNER_FILE} holds {ledger.deployment_id}"
         )
 
 
