@@ -17,6 +17,7 @@ from corpus_guard.ledger.tables import purges, versions
 from corpus_guard.traceback import historical_corpus
 from corpus_guard.traceback.historical_corpus import corpus_as_of
 from corpus_guard.traceback.live_corpus import LiveCorpus
+from corpus_guard.traceback.records import list_traces
 from material import Shelf
 from trace_cases import QUESTION, Contains, Nearness, poison, report, run, serve, state, truth
 
@@ -67,11 +68,20 @@ def test_it_holds_what_the_live_store_held_byte_for_byte(shelf: Shelf, tmp_path:
     assert [one.similarity for one in past_one] == pytest.approx([one.similarity for one in live], abs=1e-5)
 
 
-def test_before_anything_was_served_there_is_nothing(lite_shelf: Shelf, guard: Deployment) -> None:
+def test_a_time_at_which_nothing_was_served_is_refused_and_leaves_no_trace(
+    lite_shelf: Shelf, guard: Deployment
+) -> None:
     before = now()
+    with pytest.raises(Misuse, match="nothing was served then; no text was ever published"):
+        texts(guard, before)
     serve(lite_shelf, truth(2))
+    complaint = report(lite_shelf)
 
-    assert texts(guard, before) == {}
+    with pytest.raises(Misuse, match="nothing was served then; the first text was published at 20"):
+        run(guard, complaint, Contains(), as_of=before)
+
+    assert list_traces(guard.ledger) == []
+    assert state(lite_shelf) == "open"
 
 
 def test_what_was_withdrawn_by_then_is_not_there(lite_shelf: Shelf, guard: Deployment) -> None:

@@ -243,8 +243,10 @@ class TestRows:
         assert counts(run(guard, source)) == {"rows": 40, "new": 10, "known": 30, "reports": 10}
 
     def test_a_source_that_is_not_there_is_named(self, guard: Deployment, tmp_path: Path) -> None:
-        with pytest.raises(SourceUnavailable, match=r"none\.csv: no such file"):
+        with pytest.raises(Misuse, match=r"none\.csv: no such file"):
             run(guard, str(tmp_path / "none.csv"))
+        with pytest.raises(Misuse, match="this is a folder; give a file"):
+            run(guard, str(tmp_path))
         with pytest.raises(Misuse, match="expected one of csv, jsonl, langfuse, phoenix"):
             run(guard, str(SAMPLE), file_format="xlsx")
 

@@ -76,13 +76,16 @@ def corpus_as_of(
         query: the question; for another one the corpus may lack texts that are far from this one.
 
     Raises:
-        Misuse: `when` has no time zone or lies in the future, or another embedder made the vectors of that
-            time.
+        Misuse: `when` has no time zone or lies in the future, nothing was served then, or another embedder
+            made the vectors of that time.
         Inconsistent: a file is gone, or does not hold what the ledger published.
     """
     if when.tzinfo is None or when > now():
         raise Misuse(f"as of {when.isoformat()}: expected a time in the past with its time zone")
-    files, missing = _vector_files(ledger, _served_chunks(ledger, when))
+    served = _served_chunks(ledger, when)
+    if not served:
+        raise Misuse(f"as of {when.isoformat()}: nothing was served then; {_first_publication(ledger)}")
+    files, missing = _vector_files(ledger, served)
     nearest: list[_NearbyChunk] = []
     if files:
         question = embedder.embed([query])[0]
@@ -111,6 +114,13 @@ def _served_chunks(ledger: Ledger, when: datetime) -> dict[str, str]:
                     served.get(chunk_id, set()).discard(row.subject)
     # While the trust level of its source changes, a chunk lies in two collections; it is one text all the same.
     return {chunk_id: max(collections) for chunk_id, collections in served.items() if collections}
+
+
+def _first_publication(ledger: Ledger) -> str:
+    """Return since when the log knows of served texts, in words."""
+    with ledger.read() as connection:
+        first = connection.scalar(sa.select(sa.func.min(events.c.at)).where(events.c.kind == "published"))
+    return f"the first text was published at {first.isoformat()}" if first else "no text was ever published"
 
 
 def _vector_files(ledger: Ledger, served: Mapping[str, str]) -> tuple[dict[str, dict[str, _PublishedChunk]], int]:

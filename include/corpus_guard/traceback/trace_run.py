@@ -60,7 +60,7 @@ class CorpusAccess:
         """Return the corpus that `query` is put to: the live one, or that of an earlier moment.
 
         Raises:
-            Misuse: `as_of` lies in the future.
+            Misuse: `as_of` lies in the future, or nothing was served then.
             Inconsistent: a file with texts or vectors of that time is gone.
         """
         embedder = self.embedder or self.models.embedder
@@ -91,7 +91,7 @@ def run_trace(
         use_activations_always: also ask the model about complaints that accuse nobody, if its activations can count.
 
     Raises:
-        Misuse: `as_of` lies in the future.
+        Misuse: `as_of` lies in the future, or nothing was served then.
         StoreUnavailable, LedgerUnavailable: the store or the ledger does not answer; started again, the trace
             resumes.
         Inconsistent: a file with texts or vectors of that time is gone.
@@ -99,13 +99,13 @@ def run_trace(
     began = time.monotonic()
     ledger = access.ledger
     judge = _FailureReportingJudge(ClearedTextsJudge(judge, ledger, complaint.report_id))
+    corpus = access.open(complaint.query, as_of)  # first: what is refused here leaves no unfinished trace behind
     if complaint.report_id:
         trace = records.begin_trace(ledger, complaint.report_id, run_id, judge.digest, k, as_of)
     else:
         trace = Trace("", "", run_id, judge.digest, k, as_of, now())
     if trace.outcome not in {None, TraceOutcome.JUDGE_FAILED}:
         return trace
-    corpus = access.open(complaint.query, as_of)
     before = _restore_judged_texts(corpus, complaint, trace.judged, k)
     if complaint.report_id:
         save = partial(records.save_judged_texts, ledger, trace.trace_id)

@@ -58,8 +58,8 @@ def exports(
         columns: field → column, for a table of one's own; no tool is recognised then.
 
     Raises:
-        Misuse: the format is unknown, or a file has another one.
-        SourceUnavailable: there is no such file, or it cannot be read.
+        Misuse: there is no such file, the format is unknown, or a file has another one.
+        SourceUnavailable: a file cannot be read.
     """
     if file_format is not None and file_format not in FORMATS:
         raise Misuse(
@@ -78,7 +78,8 @@ def exports(
     except Exception as error:
         raise SourceUnavailable(f"{address}: cannot be opened ({type(error).__name__}); check the address") from error
     if not files:
-        raise SourceUnavailable(f"{address}: no such file; give a file, a pattern, an fsspec URL or mlflow:EXPERIMENT")
+        problem = "this is a folder" if fs.isdir(path) else "no such file"
+        raise Misuse(f"{address}: {problem}; give a file, a pattern, an fsspec URL or mlflow:EXPERIMENT")
     for file in files:
         place = address if is_file else file
         try:
