@@ -586,6 +586,7 @@ def test_screen_refuses_with_one_line_and_leaves_no_output(run: Run, tmp_path: P
     )
     (tmp_path / "in.parquet").write_bytes(b"nothing")
     one_line(run("screen", str(tmp_path / "in.parquet"), "--out", str(out)), 3, "in.parquet")
+    one_line(run("screen", str(path), "--out", str(tmp_path)), 2, "this is a folder; name a file in it")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.csv", "in.parquet"]
 
 
@@ -604,8 +605,6 @@ def test_a_bank_of_questions_notices_a_text_written_for_one(
 
     assert verdicts("--bank", str(bank)) == ["quarantine", "accept"]
     assert verdicts() == ["accept", "accept"]
-    bank.write_text("\n \n")
-    assert verdicts("--bank", str(bank)) == ["accept", "accept"]
 
 
 def test_a_bank_that_cannot_be_read_is_refused_before_anything_is_screened(run: Run, tmp_path: Path) -> None:
@@ -623,6 +622,8 @@ def test_a_bank_that_cannot_be_read_is_refused_before_anything_is_screened(run: 
             "one question per line",
         )
         assert not out.exists()
+    bank.write_text("\n \n")
+    one_line(run("screen", str(path), "--bank", str(bank)), 2, f"--bank {bank}: no question in it")
 
 
 def test_an_output_that_was_there_survives_a_failure_and_is_never_the_input(run: Run, tmp_path: Path) -> None:

@@ -66,7 +66,11 @@ def test_what_was_not_read_is_said_and_fails(texts: tuple[str, str], typed: Type
 
 
 def test_a_file_that_cannot_be_read_is_misuse(tmp_path: Path, refused: Refused) -> None:
+    binary = tmp_path / "photo.md"
+    binary.write_bytes(b"7 \0 metres")
+
     assert str(tmp_path) in refused("claims", str(tmp_path))
+    assert "binary data; expected a text file" in refused("claims", str(binary))
 
 
 @pytest.mark.parametrize(

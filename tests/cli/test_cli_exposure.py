@@ -71,6 +71,19 @@ def test_the_watch_exits_with_1_on_a_new_alert_and_lists_it(run: Run, sqlite_led
     assert (listed["new"], [alert["detector"] for alert in listed["alerts"]]) == (0, ["foreign"])
 
 
+def test_the_watch_looks_back_from_a_time_in_the_past(run: Run, sqlite_ledger: Ledger) -> None:
+    log(sqlite_ledger, LoggedRetrieval("Q?", (LoggedChunk(HOSTILE),), at=now(), session="talk"))
+
+    assert "no retrieval of these weeks is in the log" in run("watch", "--run", "--until", "2020-01-01").stdout
+    for words, expected in (
+        (("--until", "2020-01-01"), "expected --run with it"),
+        (("--run", "--until", "2999-01-01"), "expected a time in the past"),
+    ):
+        refused = run("watch", *words).exception
+        assert isinstance(refused, errors.Misuse)
+        assert expected in str(refused)
+
+
 def test_retrievals_are_imported_once(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "log.jsonl"
     good = {"query": "Q?", "served": ["a1"], "at": YESTERDAY, "session": "s"}

@@ -187,6 +187,10 @@ def test_an_ambiguous_beginning_of_an_id_names_the_ids(
     [
         (("list", "--source", "nonsense"), "source 'nonsense' is not known; known: harbour"),
         (("list", "--check", "nonsense"), "check 'nonsense' is not known; known: conflict, coordination"),
+        (("list", "--trust", "nonsense"), "trust 'nonsense': expected one of trusted, reviewed, open"),
+        (("list", "--run", "nonsense"), "run 'nonsense' is not in the ledger; see `guard status`"),
+        (("list", "--campaign", "nonsense"), "campaign 'nonsense' is not in the ledger; see `guard quarantine list"),
+        (("reject", "--campaign", "nonsense", "--reason", "x"), "campaign 'nonsense' is not in the ledger"),
         (("history", "--kind", "relaese"), "kind 'relaese': expected one of release, reject, escalate, undo"),
         (("history", "--source", "nonsense"), "source 'nonsense' is not known; known: harbour"),
         (("reject", "--source", "nonsense", "--reason", "x"), "source 'nonsense' is not known; known: harbour"),

@@ -82,6 +82,7 @@ def test_who_reports_is_the_login_unless_told(run: Run, monkeypatch: pytest.Monk
         ("add", "--query", "How?", "--output", "yes", "--at", "soon"),
         ("import", SAMPLE, "--format", "xlsx"),
         ("import", SAMPLE, "--since", "soon"),
+        ("import", SAMPLE, "--since", "2025-11-06", "--until", "2025-11-01"),
         ("import", SAMPLE, "--mark", "=1"),
         ("import", SAMPLE, "--map", "question=frage"),
         ("import", SAMPLE, "--map", "query="),

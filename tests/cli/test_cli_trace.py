@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 import typer
 from typer.testing import CliRunner, Result
 
@@ -16,7 +17,7 @@ from corpus_guard.cli import trace as _cli_trace
 from corpus_guard.errors import Misuse, UnknownSubject
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.states import Label
-from corpus_guard.ledger.tables import reports, suspects, traces
+from corpus_guard.ledger.tables import documents, reports, suspects, traces
 from corpus_guard.traceback.judges import JudgeConclusion, Opinion
 from corpus_guard.traceback.retrieval import Complaint, RetrievedText
 from deploying import GOOD, Typed, Workspace
@@ -197,6 +198,15 @@ def test_the_corpus_of_another_day(run: Run, lite_shelf: Shelf) -> None:
     shown = run("-q", QUESTION, "-o", OUTPUT, "--as-of", then.isoformat()).stdout
     assert "Today's corpus" in shown
     assert "board.md" in shown
+
+
+def test_a_corpus_that_serves_nothing_is_named_as_the_reason(run: Run, lite_shelf: Shelf) -> None:
+    with lite_shelf.ledger.read() as connection:
+        served = connection.scalars(sa.select(documents.c.doc_id)).all()
+    lite_shelf.retire(*served)
+    lite_shelf.drain()
+
+    assert "Outcome exhausted: nothing is served that could be judged" in run("-q", QUESTION, "-o", OUTPUT).stdout
 
 
 @pytest.mark.parametrize(

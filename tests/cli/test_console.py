@@ -208,3 +208,17 @@ def test_a_narrow_table_folds_and_loses_no_character(
     assert max(map(len, shown.splitlines())) <= width
     assert Counter(shown.replace(" ", "")) >= Counter("".join(map("".join, rows)).replace(" ", ""))
     assert "a82b9717" in shown and ("2026-11-30 01:37" in shown or width < 100)
+
+
+def test_a_long_cell_takes_no_room_from_a_short_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = "forum-best-cable-glands.html"
+    monkeypatch.setattr(_console.out, "width", 100)
+
+    _console.print_table("queue", ("item", "document", "why"), [("512998ff", path, "It gives orders. " * 20)])
+    _console.print_table("queue", ("item", "document", "why"), [("512998ff", "a" * 250, "It gives orders " * 3)])
+
+    shown = capsys.readouterr().out
+    assert path in shown
+    assert "It gives orders It gives orders It" in shown

@@ -111,6 +111,8 @@ def _read(path: Path) -> str:
         raise errors.Misuse(f"{path}: {error.strerror}; expected a text file") from error
     if len(content) > MAX_BYTES:
         raise errors.Misuse(f"{path}: {len(content):,} bytes; at most {MAX_BYTES:,} are read, split the file")
+    if b"\0" in content:
+        raise errors.Misuse(f"{path}: binary data; expected a text file in UTF-8")
     return content.decode("utf-8-sig", errors="replace")
 
 

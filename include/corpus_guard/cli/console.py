@@ -30,6 +30,7 @@ from rich.table import Table
 from rich.text import Text
 
 from corpus_guard.domain import no_progress
+from corpus_guard.errors import Misuse
 from corpus_guard.invisible import is_invisible, reveal_invisible
 
 # Neither :emoji: codes nor numbers and addresses are touched: what a document says is shown as it is.
@@ -146,15 +147,24 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], rig
 
 
 def _share_width(columns: Sequence[Sequence[str]]) -> list[int | None]:
-    """Return the width of each column; None: as it comes. Short cells are folded last, and first between words."""
+    """Return the width of each column; None: as it comes. Short cells are folded last, and first between words.
+
+    What is spare goes to all alike until a column has what it wants: no long cell takes the room of the others.
+    """
     wanted = [max(map(cell_len, cells)) for cells in columns]
     room = out.width - GAP * len(columns)
     for split in (lambda cell: [cell], str.split):
         longest = [max(cell_len(part) for cell in cells for part in split(cell) or [""]) for cells in columns]
         least = [width if width <= UNFOLDED else FOLDED for width in longest]
-        spare, missing = room - sum(least), sum(wanted) - sum(least)
-        if 0 <= spare < missing:
-            return [width + spare * (full - width) // missing for width, full in zip(least, wanted, strict=True)]
+        spare = room - sum(least)
+        if 0 <= spare < sum(wanted) - sum(least):
+            widths: list[int | None] = list(least)
+            missing = [full - width for width, full in zip(least, wanted, strict=True)]
+            for served, number in enumerate(sorted(range(len(least)), key=missing.__getitem__)):
+                more = min(missing[number], spare // (len(least) - served))
+                widths[number] = least[number] + more
+                spare -= more
+            return widths
     return [None] * len(columns)
 
 
@@ -217,10 +227,16 @@ def write_figures(figures: Any, path: Path | None) -> None:
 
 @contextlib.contextmanager
 def writing(path: Path | None) -> Iterator[Callable[[str], object]]:
-    """Write text to `path`, completely or not at all; to standard output if None."""
+    """Write text to `path`, completely or not at all; to standard output if None.
+
+    Raises:
+        Misuse: it is a folder.
+    """
     if path is None:
         yield out.file.write
         return
+    if path.is_dir():
+        raise Misuse(f"{path}: this is a folder; name a file in it")
     if path.exists() and not path.is_file():  # a pipe or a device: cannot be replaced
         with path.open("w", encoding="utf-8") as file:
             yield file.write

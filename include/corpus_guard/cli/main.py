@@ -135,6 +135,7 @@ def _root(
 
 
 HELD_SHOWN: Final = 10  # names of documents on the console
+EXCERPT_CHARS: Final = 600  # of a text that a search found
 
 
 class FailOn(StrEnum):
@@ -409,7 +410,7 @@ def search(
             f"{answer.similarity:.3f}  {visible(answer.source)} · {visible(answer.uri)} · {answer.trust.value}",
             emoji=False,
         )
-        out.print(Panel(visible(answer.text[:600], lines=True), title=title, title_align="left", border_style="dim"))
+        out.print(Panel(visible(_excerpt(answer.text), lines=True), title=title, title_align="left", border_style="dim"))
     if result.status is RetrievalStatus.EMPTY:
         say("Nothing is published yet. Run [bold]guard refresh[/bold].")
     for record in result.withheld:
@@ -425,6 +426,10 @@ def search(
         problem = f"{count:,} of {count:,} withheld" if count else "no published chunk is in the store"
         say_aside(f"[bold red]{problem}: the store was changed; run `guard verify`[/bold red]")
         raise typer.Exit(1)
+
+
+def _excerpt(text: str) -> str:
+    return text if len(text) <= EXCERPT_CHARS else f"{text[:EXCERPT_CHARS]}…"
 
 
 @models_app.command("prepare")

@@ -127,7 +127,7 @@ def read_questions(path: Path | None) -> tuple[str, ...]:
     """Return the questions of the file that ``--bank`` names; none without one.
 
     Raises:
-        Misuse: it cannot be read.
+        Misuse: it cannot be read, or holds none.
     """
     if path is None:
         return ()
@@ -137,7 +137,10 @@ def read_questions(path: Path | None) -> tuple[str, ...]:
         raise Misuse(
             f"--bank {path}: cannot be read ({why_unreadable(error)}); expected UTF-8 text with one question per line"
         ) from error
-    return tuple(line.strip() for line in lines if line.strip())
+    questions = tuple(line.strip() for line in lines if line.strip())
+    if not questions:
+        raise Misuse(f"--bank {path}: no question in it; expected one per line")
+    return questions
 
 
 def why_unreadable(error: OSError | UnicodeDecodeError) -> str:

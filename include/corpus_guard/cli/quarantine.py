@@ -86,7 +86,7 @@ def list_(
     with Deployment() as deployment:
         queue = load_page(deployment.ledger, chosen, sort=cast("Sort", sort), after=after, size=limit)
         if not queue.total:
-            require_known(deployment, source, check)
+            require_known(deployment, source, check, campaign, run)
         worst = [finding.message if (finding := item.worst_finding) else "" for item in queue.items]
         reasons = name_documents(deployment.ledger, worst)
     if as_json:
@@ -349,20 +349,26 @@ def _choose_items(deployment: Deployment, names: Sequence[str], narrowed: tuple[
     chosen: QueueFilter = QueueFilter(source=source, check=check, severity=severity, campaign=campaign, undecided=True)
     found_items = list_revisions(deployment.ledger, chosen, limit=MAX_ITEMS)
     if not found_items:
-        require_known(deployment, source, check)
+        require_known(deployment, source, check, campaign)
         raise errors.Misuse("no item that waits for a decision matches; see `guard quarantine list`")
     return [ItemRevision(name, revision) for name, revision in found_items]
 
 
-def require_known(deployment: Deployment, source: str | None, check: str | None = None) -> None:
+def require_known(
+    deployment: Deployment,
+    source: str | None,
+    check: str | None = None,
+    campaign: str | None = None,
+    run: str | None = None,
+) -> None:
     """Refuse names that neither the ledger nor the configuration has: nothing could ever match them.
 
     Raises:
-        UnknownSubject: there is no such source or check; the message names those there are.
+        UnknownSubject: there is no such thing; the message names those there are, or what lists them.
     """
     import sqlalchemy as sa
 
-    from corpus_guard.ledger.tables import documents
+    from corpus_guard.ledger.tables import documents, runs, versions
     from corpus_guard.ledger.tables import findings as findings_table
     from corpus_guard.screening.registry import BEFORE_CHECKS
 
@@ -374,6 +380,12 @@ def require_known(deployment: Deployment, source: str | None, check: str | None 
             policy = deployment.screening.policy  # has checks on trial among the shadowed ones
             names = {*policy.checks, *BEFORE_CHECKS, *(name for name in policy.shadow if "." not in name)}
             _require("check", check, {*connection.scalars(sa.select(findings_table.c.check_name).distinct()), *names})
+        for what, column, name, where in (
+            ("campaign", versions.c.campaign, campaign, "guard quarantine list --json"),
+            ("run", runs.c.run_id, run, "guard status"),
+        ):
+            if name is not None and connection.scalar(sa.select(column).where(column == name).limit(1)) is None:
+                raise errors.UnknownSubject(f"{what} {name[:64]!r} is not in the ledger; see `{where}`")
 
 
 def _require(what: str, name: str, names: Collection[str]) -> None:

@@ -106,7 +106,9 @@ def import_(
     from corpus_guard.traceback.importers.plain import parse_columns
     from corpus_guard.traceback.importers.record import Mark
 
-    window = {"since": parse_moment("--since", since), "until": parse_moment("--until", until)}
+    begin, end = parse_moment("--since", since), parse_moment("--until", until)
+    if begin and end and begin >= end:
+        raise errors.Misuse(f"--since {since} --until {until}: nothing lies between; the first must be the earlier")
     with Deployment() as deployment, console.progress(not as_json) as progress:
         made = Mark.parse(deployment.settings.feedback_mark if mark is None else mark)
         done = import_reports(
@@ -119,7 +121,8 @@ def import_(
             mark=made,
             columns=parse_columns(columns or ()),
             progress=progress,
-            **window,
+            since=begin,
+            until=end,
         )
         where = deployment.storage.location(done.aside_file) if done.aside_file else None
     if as_json:

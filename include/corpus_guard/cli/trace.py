@@ -509,7 +509,7 @@ def _show(trace: Trace, sentences: Mapping[str, str], correct: str | None = None
     for text in named[:TEXTS_SHOWN]:
         say(f"[bold]Why[/bold] {visible(text.uri)}: {visible(text.explanation[:EXPLANATION_LENGTH])}")
         _show_carrier(text, sentences)
-    meaning = OUTCOME_MEANINGS[outcome]
+    meaning = OUTCOME_MEANINGS[outcome] if trace.judged or trace.failure else "nothing is served that could be judged"
     if trace.reproduced is False and outcome == "traced":
         meaning = "the judge finds that these texts state the reported claim"
     sure = "" if trace.probability is None else f"; probability of an attack {trace.probability:.2f}"

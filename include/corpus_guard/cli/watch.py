@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from corpus_guard import errors
 from corpus_guard.cli import console
 from corpus_guard.cli.console import format_time, print_table, say, visible
 from corpus_guard.cli.options import Json, MaxRows
@@ -38,8 +39,11 @@ def watch(
     """
     from corpus_guard.forensics.watch.alerts import list_alerts, watch_retrievals
 
+    now = datetime.now(UTC)
+    moment = parse_moment("--until", until) or now
+    if until and (moment > now or not run):
+        raise errors.Misuse(f"--until {until}: {'expected --run with it' if not run else 'expected a time in the past'}")
     with Deployment() as deployment:
-        moment: datetime = parse_moment("--until", until) or datetime.now(UTC)
         result = watch_retrievals(deployment.ledger, moment, new_run_id("watch")) if run else None
         alerts = list_alerts(deployment.ledger, limit=limit)
     new = len(result.alerts) if result else 0

@@ -103,6 +103,8 @@ class QueueFilter:
         require_one_of("state", self.state, VERSION_STATES)
         if self.severity is not None:
             require_one_of("severity", self.severity, tuple(Severity))
+        if self.trust is not None:
+            require_one_of("trust", self.trust, tuple(TrustLevel))
 
 
 @dataclass(frozen=True, slots=True)
