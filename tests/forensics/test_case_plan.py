@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -280,6 +281,8 @@ def _check_root_cause(guard: Deployment, case: Case) -> None:
     assert dict(cause.sources) == {"harbour": 3}
     assert len(cause.runs) == 1 and cause.served_documents == {"harbour": 6}
     assert any("no finding at all" in sentence for sentence in cause.sentences)
+    assert f"came in at {cause.first[:10]} " in replace(cause, last=cause.first).sentences[0]
+    assert " and 2999-01-01 00:00 UTC" in replace(cause, last="2999-01-01T00:00:00").sentences[0]
 
 
 @pytest.mark.slow

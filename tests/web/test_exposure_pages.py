@@ -89,6 +89,17 @@ def test_a_text_that_nobody_retrieved_has_a_page_too(reviewing: Reviewing) -> No
     assert "<b>0 times</b>" in after.text and "Retrievals a day" not in after.text
 
 
+def test_what_a_list_leaves_out_is_counted(reviewing: Reviewing, chunk: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    reviewing.serve("other.md", "The valve is read each evening.")
+    with reviewing.client("viewer") as viewer:
+        whole = viewer.get("/exposure", params={"subject": chunk}).text
+        monkeypatch.setattr("corpus_guard.web.exposure.MAX_ROWS", 1)
+        cut = viewer.get("/exposure", params={"subject": chunk}).text
+
+    assert " more: " not in whole
+    assert cut.count('1 more: <span class="mono">guard exposure NAME --limit 2</span>') == 2, "questions and sessions"
+
+
 def test_an_unknown_subject_is_not_found(reviewing: Reviewing, chunk: str) -> None:
     with reviewing.client("viewer") as viewer:
         assert viewer.get("/exposure", params={"subject": "nothing"}).status_code == 404

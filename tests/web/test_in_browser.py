@@ -9,6 +9,7 @@ from reviewing import Reviewing, a_finding, deciding
 
 from browsing import Browser, Watched, chromium, mounted, needs_chromium, watched
 from corpus_guard.domain import Severity, Span, Verdict
+from corpus_guard.ledger.tables import versions
 from hostile import PAYLOADS
 from material import a_version
 
@@ -351,3 +352,30 @@ def test_hostile_texts_run_nothing_and_reach_nobody(reviewing: Reviewing, addres
     for path in paths:
         ada.page.goto(address + path)
         ada.quiet()
+
+
+def test_a_reason_and_its_button_are_one_line_and_no_mark_lies_on_a_control(
+    reviewing: Reviewing, browser: Browser, address: str, ada: Watched
+) -> None:
+    items = [reviewing.wait(f"{number}.md", f"Text number {number}.") for number in range(2)]
+    with reviewing.ledger.write() as connection:
+        connection.execute(versions.update().values(campaign="a" * 32))
+    with reviewing.client("ada") as client:
+        assert client.post("/api/v1/decisions", json=deciding(items[0], "escalate")).status_code == 201
+    ada.page.goto(f"{address}history")
+    ada.page.get_by_text("Undo…").click()
+    tops = {
+        box["y"]
+        for control in ("input", "button")
+        if (box := ada.page.locator(f"form[data-send] {control}").bounding_box())
+    }
+    narrow = watched(browser, address, width=390, headers={"Who": "ada"})
+    narrow.page.goto(address)
+    marks = narrow.page.locator("tr.member").first.evaluate(
+        "row => [row, row.firstElementChild].map(each => getComputedStyle(each).boxShadow)"
+    )
+    narrow.quiet()
+    narrow.page.context.close()
+
+    assert max(tops) - min(tops) < 5
+    assert marks[0] != "none" and marks[1] == "none", "beside the card, not on its check box"

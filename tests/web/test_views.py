@@ -449,7 +449,7 @@ def test_without_chroma_only_the_neighbours_are_missing(reviewing: Reviewing) ->
         answer = client.get(f"/items/{item.version_id}/neighbours", headers={"Accept": "text/html"})
         assert client.get(f"/items/{item.version_id}").status_code == 200
 
-    assert answer.status_code == 503 and "does not answer" in answer.text
+    assert answer.status_code == 503 and "does not answer; start it" in answer.text
     assert not (reviewing.home / "chroma").exists(), "no server was started for it"
 
 

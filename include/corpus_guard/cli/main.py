@@ -410,7 +410,9 @@ def search(
             f"{answer.similarity:.3f}  {visible(answer.source)} · {visible(answer.uri)} · {answer.trust.value}",
             emoji=False,
         )
-        out.print(Panel(visible(_excerpt(answer.text), lines=True), title=title, title_align="left", border_style="dim"))
+        out.print(
+            Panel(visible(_excerpt(answer.text), lines=True), title=title, title_align="left", border_style="dim")
+        )
     if result.status is RetrievalStatus.EMPTY:
         say("Nothing is published yet. Run [bold]guard refresh[/bold].")
     for record in result.withheld:

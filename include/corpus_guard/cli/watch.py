@@ -42,7 +42,9 @@ def watch(
     now = datetime.now(UTC)
     moment = parse_moment("--until", until) or now
     if until and (moment > now or not run):
-        raise errors.Misuse(f"--until {until}: {'expected --run with it' if not run else 'expected a time in the past'}")
+        raise errors.Misuse(
+            f"--until {until}: {'expected --run with it' if not run else 'expected a time in the past'}"
+        )
     with Deployment() as deployment:
         result = watch_retrievals(deployment.ledger, moment, new_run_id("watch")) if run else None
         alerts = list_alerts(deployment.ledger, limit=limit)

@@ -78,9 +78,10 @@ class RootCause(JsonRecord):
         if not self.versions:
             return ("No text is accused yet: trace a report, or add a document to the case.",)
         admitted = Counter(cause.admitted.partition(" by ")[0] for cause in self.versions)
+        first, last = (at[:16].replace("T", " ") for at in (self.first, self.last))
+        when = f"at {first}" if first == last else f"between {first} and {last}"
         lines = [
-            f"{plural(len(self.versions), 'version')} of {plural(len(self.sources), 'source')} came in between "
-            f"{self.first[:16].replace('T', ' ')} and {self.last[:16].replace('T', ' ')} UTC, in "
+            f"{plural(len(self.versions), 'version')} of {plural(len(self.sources), 'source')} came in {when} UTC, in "
             f"{plural(len(self.runs), 'run')}: " + ", ".join(f"{n} {what}" for what, n in admitted.items()) + "."
         ]
         changed = sum(bool(cause.replaced) for cause in self.versions)

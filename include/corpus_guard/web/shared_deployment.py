@@ -117,4 +117,6 @@ def require_store(settings: Settings) -> None:
         return
     chroma = f"Chroma at {settings.chroma_url}" if settings.chroma_url else f"the Chroma server of {settings.home}"
     server = chroma if settings.store == "chroma" else "PostgreSQL, which holds the vectors,"
-    raise StoreUnavailable(f"{server} does not answer; all other review pages work without it")
+    raise StoreUnavailable(
+        f"{server} does not answer; start it (on one machine: `make up`), then load this page again. All other review pages work without it"
+    )
