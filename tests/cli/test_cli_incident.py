@@ -124,7 +124,9 @@ def test_keys_are_shown_rotated_and_revoked(run: Run) -> None:
     assert run("verify").exit_code == 0
 
 
-def test_an_incident_leaves_in_a_standard_form(run: Run, lite_shelf: Shelf, chroma: chromadb.ClientAPI) -> None:
+def test_an_incident_leaves_in_a_standard_form(
+    run: Run, lite_shelf: Shelf, chroma: chromadb.ClientAPI, tmp_path: Path
+) -> None:
     chunk = forge(lite_shelf, chroma)
     name = json.loads(run("verify", "--json").stdout)["incident"]
 
@@ -132,6 +134,7 @@ def test_an_incident_leaves_in_a_standard_form(run: Run, lite_shelf: Shelf, chro
 
     assert json.loads(event)["class_uid"] == 2004
     assert chunk in event
+    assert "1 deviation written to" in run("export", "incident", name, "-o", str(tmp_path / "one.jsonl")).stdout
 
 
 def test_the_difference_of_two_seals_names_chunk_place_and_run(run: Run, lite_shelf: Shelf, settings: Settings) -> None:

@@ -6,7 +6,7 @@ import json
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from remembered import Validate
 from stix_schemas import stix_validator
 
 from browsing import chromium, needs_chromium, watched
+from corpus_guard.corpus.retrieval_log import LoggedChunk, LoggedRetrieval, RetrievalLog
 from corpus_guard.deployment import Deployment
 from corpus_guard.domain import Span
 from corpus_guard.errors import Misuse
@@ -26,12 +27,13 @@ from corpus_guard.forensics.cases import Case, MemberKind, approve_step, end_cas
 from corpus_guard.forensics.plan import find_step, plan_case
 from corpus_guard.forensics.root_cause import root_cause
 from corpus_guard.forensics.scope import scope_of
+from corpus_guard.ledger.ledger import now
 from corpus_guard.proof.log.keys import Keyring
 from corpus_guard.proof.log.note import VerifierKey
 from corpus_guard.traceback.judges import JudgeConclusion, Opinion
 from corpus_guard.traceback.judges.support_evidence import SupportEvidence
 from corpus_guard.traceback.retrieval import Complaint, RetrievedText
-from material import Shelf
+from material import START, Shelf
 from trace_cases import Contains, NearModels, Quoting, poison, report, run, serve, truth
 
 HOSTILE = "<img src=x onerror=hacked=1>\u202e'&.md"
@@ -84,6 +86,19 @@ def test_a_stranger_checks_the_folder_with_the_public_key_and_every_change_is_na
         export_case(guard.ledger, guard.storage, guard.settings, guard.policy, case, folder, "ada")
     _check_that_no_text_leaves(folder)
     _check_that_changes_are_named(guard, folder, folder.parent)
+
+
+def test_the_message_to_the_affected_knows_no_more_than_the_log(guard: Deployment, case: Case, tmp_path: Path) -> None:
+    def written(name: str, *retrievals: LoggedRetrieval) -> str:
+        RetrievalLog(guard.ledger, days=3_000).add(retrievals)
+        return (export(guard, case, tmp_path / name) / "notify" / "message.txt").read_text()
+
+    accused = LoggedChunk(scope_of(guard.ledger, case).chunks[0])
+    before_it_came = LoggedRetrieval("Q0?", (LoggedChunk("other"),), at=START - timedelta(days=1))
+
+    assert "\nIn the past, the assistant may" in written("none")
+    assert "\nUntil 20" in written("late", LoggedRetrieval("Q1?", (accused,), at=now() - timedelta(hours=1)))
+    assert "\nBetween 20" in written("whole", before_it_came)
 
 
 class Stating(Contains):

@@ -104,10 +104,11 @@ def incident(
 
     with Deployment() as deployment, console.writing(output) as write:
         incident = find_incident(deployment.ledger, name)
-        for piece in _pieces(
-            form, export_deviations(load_deviations(deployment.storage, incident), incident.opened_at)
-        ):
+        deviations = load_deviations(deployment.storage, incident)
+        for piece in _pieces(form, export_deviations(deviations, incident.opened_at)):
             write(piece)
+    if output is not None:
+        say(f"{plural(len(deviations), 'deviation')} written to {visible(str(output))}")
 
 
 @app.command("attestation")

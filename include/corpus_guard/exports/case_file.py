@@ -75,8 +75,8 @@ proof/ can be checked by itself: guard check-proof FOLDER/proof --key KEYFILE
 """
 MESSAGE: Final = """Subject: An answer that you got may rest on a text that was removed
 
-Between {first} and {last} UTC, the assistant may have given you answers that rest on {documents} which we have
-removed from its knowledge base, because we found that {they} misleading.
+{when}, the assistant may have given you answers that rest on {documents} which we have removed from its
+knowledge base, because we found that {they} misleading.
 
 If you acted on such an answer, please check it again. To ask what it was about, reply to this message and name case
 {short_id}.
@@ -204,13 +204,13 @@ def _sessions(exposure: Exposure | None) -> Iterator[str]:
 
 def _message(case: Case, served: int, exposure: Exposure | None) -> str:
     reach = exposure.retrieved if exposure else None
-    first, last = (
-        f"{at:%Y-%m-%d %H:%M}" if at else "(not known)" for at in (reach and reach.first, reach and reach.last)
-    )
+    when = "In the past"
+    if exposure and reach and reach.first and reach.last:
+        begin = "Until" if exposure.predates_log else f"Between {reach.first:%Y-%m-%d %H:%M} and"
+        when = f"{begin} {reach.last:%Y-%m-%d %H:%M} UTC"
     sessions = reach.sessions if reach else None
     return MESSAGE.format(
-        first=first,
-        last=last,
+        when=when,
         documents="a document" if served == 1 else f"{served} documents",
         they="it is" if served == 1 else "they are",
         short_id=case.case_id[:8],
