@@ -54,6 +54,11 @@ def require_one_of(subject: str, value: str, words: Collection[str]) -> None:
         raise Misuse(f"{subject} '{value[:40]}': expected one of {', '.join(words)}")
 
 
+def why_unreadable(error: OSError | UnicodeDecodeError) -> str:
+    """Return why a text file could not be read, in words."""
+    return error.strerror or "unreadable" if isinstance(error, OSError) else "it is not UTF-8"
+
+
 class UnknownSubject(Misuse):
     """A source, document or other thing that does not exist was named."""
 

@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from corpus_guard.errors import SettingsError
+from corpus_guard.errors import SettingsError, why_unreadable
 from corpus_guard.yaml_text import parse_yaml
 
 if TYPE_CHECKING:
@@ -375,10 +375,10 @@ def load_yaml(path: Path, model: type[Model]) -> Model:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise SettingsError(
-            f"{path}: no such file; create it, or point its CORPUS_GUARD_..._FILE variable elsewhere"
+            f"{path}: no such file; create it, or name another one with the option or the CORPUS_GUARD_..._FILE variable"
         ) from None
     except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{path}: cannot be read ({error}); expected a UTF-8 YAML file") from error
+        raise SettingsError(f"{path}: cannot be read ({why_unreadable(error)}); expected a UTF-8 YAML file") from error
     data = parse_yaml(text, str(path))
     if not isinstance(data, dict):
         raise SettingsError(f"{path}: expected keys and values at the top level, got {type(data).__name__}")

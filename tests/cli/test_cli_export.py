@@ -123,9 +123,23 @@ def test_an_attestation_is_checked_with_a_public_key_alone(run: Run, full: Works
 
     assert "It holds" in check(file, "--content", full.pages / "guides" / "tide gauge.md").output
     assert "bytes were not compared" in check(file).output
-    assert "about bytes with SHA-256" in str(check(file, "--content", other).exception)
-    assert "did not sign" in str(check(changed).exception)
-    assert "expected a DSSE envelope" in str(check(other).exception)
+    for arguments, reason in (
+        ((file, "--content", other), "about bytes with SHA-256"),
+        ((changed,), "did not sign"),
+        ((other,), "expected a DSSE envelope"),
+    ):
+        checked = check(*arguments)
+        assert checked.exit_code == 1
+        assert "It does not hold" in checked.output and reason in checked.output.replace("\n", " ")
+    binary = tmp_path / "log.pub"
+    binary.write_bytes(b"\xff\x00")
+    for arguments, reason in (
+        ((tmp_path / "nowhere.json",), "nowhere.json: No such file or directory; expected what `guard export"),
+        ((file, "--key", binary), "cannot be read (it is not UTF-8); expected one key per line"),
+    ):
+        refused = check(*arguments).exception
+        assert isinstance(refused, Misuse)
+        assert reason in str(refused)
 
 
 def test_what_is_not_served_is_not_attested(run: Run, tmp_path: Path) -> None:

@@ -130,6 +130,17 @@ def test_kept_listed_shown_and_withdrawn(run: Run, lite_shelf: Shelf) -> None:
     assert len(lite_shelf.check_agreement()) == 6
 
 
+def test_a_withdrawal_of_nothing_is_none(run: Run, lite_shelf: Shelf) -> None:
+    with lite_shelf.ledger.write() as connection:
+        connection.execute(documents.update().values(trust="reviewed"))
+    name = json.loads(run("--query", QUESTION, "--output", OUTPUT, "--keep", "--json").stdout)["trace_id"]
+
+    assert "0 versions of 0 documents (0 chunks) would be withdrawn" in run("withdraw", name).stdout
+    for options in ((), ("--refuse",), ("--json",)):
+        with pytest.raises(Misuse, match="no document is chosen"):
+            run("withdraw", name, "--yes", "--reason", "planted", *options)
+
+
 def test_what_is_withdrawn_stays_out_of_the_next_refresh_and_its_bytes_stay_on_disk(
     command: Run, deployment: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

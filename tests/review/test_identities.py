@@ -176,7 +176,7 @@ def test_a_decision_with_a_key_holds_a_signature_over_what_was_decided(waiting: 
     assert body["note"].split("\n")[1:5] == [made.decision_id, "release", PAGE.version_id, item.revision]
     assert signature_problem("decided", decision.subject, body) == ""
     assert signature_problem(undoing.kind, undoing.subject, undoing.body) == ""
-    other = create_key(people.key_file.with_name("other.pem"), "ada")
+    other = create_key(people.key_file.parent / "new folder" / "other.pem", "ada")
     for change in ({"decision_id": "f" * 32}, {"verdict": "reject"}, {"revision": "f" * 32}, {"note": ""}):
         assert signature_problem("decided", decision.subject, {**body, **change}) != ""
     assert "not signed by" in signature_problem("decided", decision.subject, {**body, "reviewer_id": other})

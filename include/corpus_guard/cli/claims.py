@@ -11,7 +11,7 @@ import typer
 from corpus_guard import errors
 from corpus_guard.cli import console
 from corpus_guard.cli.console import print_table, say, visible
-from corpus_guard.cli.options import Json
+from corpus_guard.cli.options import Json, read_file
 from corpus_guard.domain import plural
 
 if TYPE_CHECKING:
@@ -105,10 +105,7 @@ def _read_pairs(text: str, page: str, other: Path, count: int) -> list[_ReadPair
 
 
 def _read(path: Path) -> str:
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise errors.Misuse(f"{path}: {error.strerror}; expected a text file") from error
+    content = read_file(path, "a text file")
     if len(content) > MAX_BYTES:
         raise errors.Misuse(f"{path}: {len(content):,} bytes; at most {MAX_BYTES:,} are read, split the file")
     if b"\0" in content:

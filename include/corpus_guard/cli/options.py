@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from corpus_guard.errors import Misuse
+from corpus_guard.errors import Misuse, why_unreadable
 
 if TYPE_CHECKING:
     from corpus_guard.review.identities import Identities
@@ -143,9 +143,19 @@ def read_questions(path: Path | None) -> tuple[str, ...]:
     return questions
 
 
-def why_unreadable(error: OSError | UnicodeDecodeError) -> str:
-    """Return why a text file could not be read, in words."""
-    return error.strerror or "unreadable" if isinstance(error, OSError) else "it is not UTF-8"
+def read_file(path: Path, expected: str) -> bytes:
+    """Return the bytes of a file that an argument names.
+
+    Args:
+        expected: what the file should hold, in words.
+
+    Raises:
+        Misuse: it cannot be read.
+    """
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise Misuse(f"{path}: {why_unreadable(error)}; expected {expected}") from error
 
 
 class ManyFiles(TyperCommand):

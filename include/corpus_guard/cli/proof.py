@@ -13,7 +13,7 @@ import typer
 from corpus_guard import errors
 from corpus_guard.cli import console
 from corpus_guard.cli.console import err, format_time, out, print_table, say, say_aside, visible
-from corpus_guard.cli.options import Json
+from corpus_guard.cli.options import Json, read_file
 from corpus_guard.deployment import Deployment, new_run_id
 from corpus_guard.domain import plural
 
@@ -258,6 +258,8 @@ def prove(
 
     if (chunk is None) == (export is None) or (export is not None and output is not None):
         raise errors.Misuse("give either a chunk id (with --out for its proof) or --export and a folder")
+    if export is not None and export.exists() and not export.is_dir():
+        raise errors.Misuse(f"--export {export}: this is a file; name a folder")
     with Deployment() as deployment:
         if export is not None:
             count = export_proofs(deployment.ledger, deployment.storage, deployment.settings, export)
@@ -294,7 +296,7 @@ def check_proof(
     """
     from corpus_guard.proof.checking import check_proof as run
 
-    report = run(path, read_keys(key), text.read_bytes() if text else None)
+    report = run(path, read_keys(key), read_file(text, "the text of the chunk") if text else None)
     if as_json:
         console.print_json(report.as_dict())
     else:
@@ -315,13 +317,20 @@ def check_attestation(
     content: Annotated[Path | None, typer.Option(help="File with the bytes of the document.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Check who signed an attestation, with a public key only. Exits with code 1 if none of the keys did.
+    """Check who signed an attestation, with a public key only. Exits with code 1 if it does not hold: none of the keys did, or it is
+    about other bytes.
 
     Example: `guard check-attestation tides.intoto.json --key log.pub --content tides.md`
     """
     from corpus_guard.proof.attestation import check_attestation as run
 
-    statement = run(path.read_bytes(), read_keys(key), content.read_bytes() if content else None)
+    envelope = read_file(path, "what `guard export attestation` wrote")
+    keys, document = read_keys(key), read_file(content, "the bytes of the document") if content else None
+    try:
+        statement = run(envelope, keys, document)
+    except errors.Inconsistent as error:
+        say_aside(f"[bold red]It does not hold[/bold red]: {visible(str(error))}")
+        raise typer.Exit(1) from error
     if as_json:
         console.print_json(statement)
         return
@@ -363,7 +372,12 @@ def _read_keys(name: str) -> list[VerifierKey]:
         if "+" not in name:
             raise errors.Misuse(f"--key {name}: no such file, and no key of the form name+id+base64")
         return [VerifierKey.parse(name)]
-    lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    try:
+        lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise errors.Misuse(
+            f"--key {name}: cannot be read ({errors.why_unreadable(error)}); expected one key per line, in the form name+id+base64"
+        ) from error
     if not lines:
         raise errors.Misuse(f"--key {name}: the file is empty; expected one key per line, in the form name+id+base64")
     return [VerifierKey.parse(line) for line in lines]

@@ -14,7 +14,7 @@ import typer
 from corpus_guard import errors
 from corpus_guard.cli import console
 from corpus_guard.cli.console import SEVERITY_STYLE, format_time, print_table, say, say_aside, say_rest, styled, visible
-from corpus_guard.cli.options import Json, PermanentReason, Reviewer, why_unreadable
+from corpus_guard.cli.options import Json, PermanentReason, Reviewer
 from corpus_guard.deployment import Deployment, new_run_id
 from corpus_guard.domain import TrustLevel, plural
 
@@ -252,7 +252,7 @@ def _declaration(
         return parse_declaration(Path(file).read_text(encoding="utf-8"), file)
     except (OSError, UnicodeDecodeError) as error:
         raise errors.Misuse(
-            f"--file {file}: cannot be read ({why_unreadable(error)}); give a UTF-8 YAML file"
+            f"--file {file}: cannot be read ({errors.why_unreadable(error)}); give a UTF-8 YAML file"
         ) from error
 
 

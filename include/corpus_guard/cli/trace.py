@@ -216,15 +216,20 @@ def withdraw(
         proposals = list_proposals(deployment.ledger, [trace_id])
         chosen = _chosen_proposals(proposals, document)
         versions = [version for proposal in chosen for version in proposal.versions]
+        if yes and not versions:
+            raise errors.Misuse(
+                "--yes: no document is chosen. Without --document only those of open sources are; without --yes, the command lists "
+                "all that are accused"
+            )
         planned = withdrawing.plan_withdrawal(deployment.ledger, [trace_id], [each.version_id for each in chosen])
         result: dict[str, Any] = {
             "dry_run": not yes,
             "proposals": [proposal.as_dict() for proposal in proposals],
             "plan": planned.as_dict(),
         }
-        if yes and versions and refuse:
+        if yes and refuse:
             withdrawing.refuse_withdrawal(deployment.ledger, run_id, planned, by)
-        elif yes and versions:
+        elif yes:
             result |= withdrawing.withdraw(
                 deployment.ledger,
                 deployment.storage,
@@ -250,7 +255,7 @@ def withdraw(
     _say_unvouched(planned.unvouched)
     if not yes:
         say('Nothing was changed. To execute, repeat with [bold]--yes --reason "…"[/bold]')
-    elif versions and not refuse:
+    elif not refuse:
         say(f'To take it back: [bold]guard trace restore {trace_id[:8]} --reason "…" --yes[/bold]')
     _say_still_wrong(result)
 

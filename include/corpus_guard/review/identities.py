@@ -211,5 +211,6 @@ def create_key(file: Path, name: str) -> str:
         raise Misuse(f"{file} exists already; choose another file, or move that one away")
     signer = Signer(name, Ed25519PrivateKey.generate())
     public = signer.verifier.encode()
+    file.parent.mkdir(parents=True, exist_ok=True)
     write_private_key(file, signer.private)
     return public
