@@ -443,6 +443,23 @@ def test_every_view_and_decision_on_both_kinds_of_ledger(tmp_path: Path, ledger_
     one.close()
 
 
+@pytest.mark.parametrize("name", ["queue.csv", "queue.jsonl", "decisions.csv", "decisions.jsonl"])
+def test_a_file_is_whole_or_refused(reviewing: Reviewing, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    items = [reviewing.wait(f"{number}.md", f"Text number {number}.") for number in range(4)]
+    monkeypatch.setattr("corpus_guard.web.exports.ITEMS_PER_QUERY", 2)
+    monkeypatch.setattr("corpus_guard.web.history.EXPORT_PAGE_SIZE", 2)
+    with reviewing.client("ada") as ada:
+        for item in items:
+            assert ada.post("/api/v1/decisions", json=deciding(item)).status_code == 201
+        whole = ada.get(f"/api/v1/{name}").text.splitlines()
+        monkeypatch.setattr("corpus_guard.web.responses.MAX_EXPORT_ROWS", 3)
+        refused = ada.get(f"/api/v1/{name}")
+
+    assert len(whole) == 4 + name.endswith("csv")
+    assert refused.status_code == 400
+    assert refused.json() == {"detail": "4 rows match, and a file holds 3 at most; narrow the filter"}
+
+
 def test_without_chroma_only_the_neighbours_are_missing(reviewing: Reviewing) -> None:
     item = reviewing.wait()
     with reviewing.client() as client:

@@ -16,6 +16,7 @@ from fastapi.responses import StreamingResponse
 from pydantic import BaseModel
 from starlette.responses import JSONResponse
 
+from corpus_guard.errors import Misuse
 from corpus_guard.invisible import reveal_invisible
 
 MAX_EXPORT_ROWS: Final = 50_000
@@ -65,6 +66,10 @@ class CursorPage(Protocol):
     """A page of a longer list."""
 
     @property
+    def total(self) -> int:
+        """Rows on all pages."""
+
+    @property
     def next(self) -> str | None:
         """Cursor of the next page; None on the last page."""
 
@@ -76,21 +81,28 @@ RowT = TypeVar("RowT")
 def iterate_rows(
     first: PageT, load_next: Callable[[str], PageT], rows_of: Callable[[PageT], Sequence[RowT]]
 ) -> Iterator[RowT]:
-    """Yield the rows of all pages, up to `MAX_EXPORT_ROWS` rows and the rest of a page.
+    """Return the rows of all pages.
 
-    Rows that change meanwhile may be missed, but none is yielded twice.
+    Rows that change meanwhile may be missed, but none is returned twice.
 
     Args:
-        first: the first page, loaded already, so that an invalid query is refused before the response starts.
+        first: the first page, loaded already, so that what is refused is refused before the response starts.
+
+    Raises:
+        Misuse: there are more than `MAX_EXPORT_ROWS`: a file that ends early looks complete.
     """
-    page, sent = first, 0
-    while True:
-        rows = rows_of(page)
-        yield from rows
-        sent += len(rows)
-        if not page.next or sent >= MAX_EXPORT_ROWS:
-            return
+    if first.total > MAX_EXPORT_ROWS:
+        raise Misuse(f"{first.total:,} rows match, and a file holds {MAX_EXPORT_ROWS:,} at most; narrow the filter")
+    return _follow_pages(first, load_next, rows_of)
+
+
+def _follow_pages(
+    page: PageT, load_next: Callable[[str], PageT], rows_of: Callable[[PageT], Sequence[RowT]]
+) -> Iterator[RowT]:
+    yield from rows_of(page)
+    while page.next:
         page = load_next(page.next)
+        yield from rows_of(page)
 
 
 def json_lines(rows: Iterable[Mapping[str, object]]) -> Iterator[str]:
