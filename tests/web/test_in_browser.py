@@ -176,6 +176,26 @@ def test_the_decision_is_in_sight_beside_many_findings(reviewing: Reviewing, add
     assert heights["Mute a rule for this source"] > 860, "there is more than fits"
 
 
+def test_what_has_the_focus_is_not_behind_the_decision(reviewing: Reviewing, address: str, ada: Watched) -> None:
+    findings = [a_finding(f"rule.{number}", span=Span(0, 4)) for number in range(3)]
+    item = reviewing.wait("many.md", findings=findings)
+    ada.page.goto(f"{address}items/{item.version_id}")
+    seen = 0
+    for _ in range(60):
+        ada.page.keyboard.press("Tab")
+        if not focused(ada).startswith("Show in the text"):
+            continue
+        seen += 1
+        assert ada.page.evaluate(
+            """() => {
+                const box = document.activeElement.getBoundingClientRect();
+                const middle = [box.x + box.width / 2, box.y + box.height / 2];
+                return document.activeElement.contains(document.elementFromPoint(...middle));
+            }"""
+        )
+    assert seen >= len(findings)
+
+
 def test_three_are_rejected_by_keys_alone(reviewing: Reviewing, address: str, ada: Watched) -> None:
     items = [reviewing.wait(f"{number}.md", f"Text number {number}.") for number in range(4)]
     ada.page.goto(address)
