@@ -103,3 +103,25 @@ def test_a_row_is_named_by_its_file_and_its_id(hashed_models: Models, tmp_path: 
 
     assert [row.id for row in both] == [f"{rows}#a", f"{rows}#b", str(page)]
     assert [row.id for row in screen_input(settings, rows, ONE_BY_ONE, models=hashed_models)] == ["a", "b"]
+
+
+def test_a_file_of_the_checkout_is_named_relative_to_it(
+    hashed_models: Models, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "page.md").write_text(ORDER)
+    settings = Settings(policy_file=quick_policy(tmp_path / "policy.yaml"))
+    rows = list(screen_input(settings, tmp_path / "docs", ONE_BY_ONE, models=hashed_models))
+
+    def places() -> set[str]:
+        (run,) = json.loads("".join(format_sarif(rows)))["runs"]
+        return {
+            place["physicalLocation"]["artifactLocation"]["uri"] for row in run["results"] for place in row["locations"]
+        }
+
+    monkeypatch.chdir(tmp_path)
+    assert places() == {"docs/page.md"}
+    monkeypatch.chdir(tmp_path / "docs")
+    assert places() == {"page.md"}
+    monkeypatch.chdir("/")
+    assert places() == {str(tmp_path / "docs" / "page.md")[1:]}

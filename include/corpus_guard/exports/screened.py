@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 from corpus_guard.domain import Severity, Verdict, digest
 from corpus_guard.domain import doc_id as document_id
@@ -57,13 +58,20 @@ def _one_line(text: str) -> str:
     return escape_unprintable(" ".join(text.split()))
 
 
+def _within_checkout(file: str) -> str:
+    """Return the path of a file relative to the working directory, where it lies below: a code host places no other."""
+    path, checkout = Path(file), Path.cwd()
+    return str(path.relative_to(checkout)) if path.is_relative_to(checkout) else file
+
+
 def _results(documents: Iterable[ScreenedDocument]) -> Iterator[ExportedFinding]:
     at = datetime.now(UTC)
     for document in documents:
         judgement = document.judgement
         if judgement.verdict is Verdict.ACCEPT:
             continue
-        stamp = replace(document.stamp, uri=portable_uri(document.file), source=CHECKOUT, declared={})
+        uri = portable_uri(_within_checkout(document.file))
+        stamp = replace(document.stamp, uri=uri, source=CHECKOUT, declared={})
         for number, (finding, line) in enumerate(zip(judgement.findings, document.lines, strict=True)):
             if finding.severity.rank < Severity.MEDIUM.rank:
                 continue
