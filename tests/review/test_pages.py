@@ -216,9 +216,9 @@ def test_what_is_no_page_is_refused(sqlite_ledger: Ledger, change: dict[str, Any
 @pytest.mark.parametrize("field", ["source", "trust", "check", "severity", "run_id", "campaign", "text"])
 @pytest.mark.parametrize("value", ["\x00", "' OR 1=1 --", "%", "_", "\u202e", "x" * 5_000])
 def test_hostile_words_in_a_filter_find_nothing(hundred: Ledger, field: str, value: str) -> None:
-    if field == "severity":
+    if field in {"severity", "trust"}:
         with pytest.raises(Misuse):
-            QueueFilter(severity=value)
+            QueueFilter(**{field: value})  # type: ignore[arg-type]
         return
     found = load_page(hundred, QueueFilter(**{field: value})).total  # type: ignore[arg-type]
     assert found == 0 or (value == "\x00" and found == 100), "an empty word does not filter"
