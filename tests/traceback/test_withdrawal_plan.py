@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,9 @@ from corpus_guard.ledger.tables import blocked, decisions, documents, purges, ru
 from corpus_guard.removal import withdrawal
 from corpus_guard.screening.blocked import find_purged
 from corpus_guard.traceback import withdrawal_plan
+from corpus_guard.traceback.judges import JudgeConclusion, Opinion
 from corpus_guard.traceback.live_corpus import LiveCorpus
+from corpus_guard.traceback.retrieval import Complaint, RetrievedText
 from corpus_guard.traceback.withdrawal_plan import (
     WithdrawalPlan,
     ask_again,
@@ -223,6 +226,20 @@ def test_what_was_refused_is_not_asked_about_again(lite_shelf: Shelf, guard: Dep
     assert (again.outcome, again.accused) == ("not_poisoning", ()), "the same report does not accuse it again"
     assert list_pending_traces(guard.ledger) == [other.trace_id], "another report is another question"
     assert len(lite_shelf.in_ledger()) == 9
+
+
+def test_what_was_refused_is_not_accused_because_trusted_texts_contradict_it(
+    lite_shelf: Shelf, guard: Deployment
+) -> None:
+    class Contradicted(Contains):
+        def conclude(self, complaint: Complaint, judged: Sequence[tuple[RetrievedText, Opinion]]) -> JudgeConclusion:
+            return JudgeConclusion(0.9, accused=frozenset(text.chunk_id for text, _ in judged if OUTPUT in text.text))
+
+    first = run(guard, report(lite_shelf), Contradicted(), rag_model=Quoting())
+    refuse_withdrawal(guard.ledger, "night-1", plan_withdrawal(guard.ledger, [first.trace_id]), "ada")
+    again = run(guard, report(lite_shelf), Contradicted(), "night-2", rag_model=Quoting())
+
+    assert (len(first.accused), again.outcome, again.accused) == (3, "not_poisoning", ())
 
 
 def test_a_record_that_is_in_no_ledger_is_named_and_not_claimed(

@@ -66,7 +66,9 @@ class ClearedTextsJudge:
 
     def conclude(self, complaint: Complaint, judged: Sequence[tuple[RetrievedText, Opinion]]) -> JudgeConclusion:
         """Weigh all opinions together."""
-        return self._judge.conclude(complaint, judged)
+        conclusion = self._judge.conclude(complaint, judged)
+        cleared = {text.chunk_id for text, _ in judged if text.text_sha256 in self._cleared}
+        return replace(conclusion, accused=conclusion.accused - cleared)
 
 
 def _cleared_texts(ledger: Ledger, report_id: str) -> frozenset[str]:
