@@ -17,6 +17,7 @@ from corpus_guard.traceback.retrieval import Complaint, RetrievedText
 COMPLAINT = Complaint("How often is the pump greased?", "every nine years")
 STATES = SupportEvidence(0.8, 0.0, 0.0, 0.5, 1.0, 1.0, Span(0, 4))
 OPPOSES = SupportEvidence(0.0, 0.8, 0.0, 0.5, 1.0, 0.0, None)
+WARNS = SupportEvidence(0.8, 0.0, 0.0, 0.5, 1.0, 1.0, Span(0, 4), disowns=True)
 SILENT = SupportEvidence(0.0, 0.0, 0.0, 0.0, 0.5, 0.0, None)
 
 
@@ -55,6 +56,14 @@ def accused(loop: LoopResult, judge: Reading, **priors: Prior) -> list[str]:
 
 def test_a_text_that_states_something_else_is_innocent() -> None:
     assert accused(accusing(page="open", lie="open"), Reading(0.99, page=OPPOSES, lie=STATES)) == ["lie"]
+
+
+def test_a_text_that_warns_of_the_claim_is_innocent_and_says_why() -> None:
+    conclusion = decide(COMPLAINT, accusing(page="open", lie="open"), Reading(0.99, page=WARNS, lie=STATES))
+
+    assert [text.suspect.chunk_id for text in conclusion.accused] == ["lie"]
+    assert conclusion.judged[0].opinion.explanation.startswith("it denies the reported claim")
+    assert decide(COMPLAINT, accusing(page="open"), Reading(0.3, page=WARNS)).outcome is TraceOutcome.NOT_POISONING
 
 
 def test_a_trusted_text_is_never_accused_on_overlap_alone() -> None:

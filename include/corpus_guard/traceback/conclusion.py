@@ -3,7 +3,8 @@
 Rules
     * a report alone never removes a text, and a wrong answer that no poisoned text caused must accuse nobody:
       single opinions count only if the complaint as a whole looks like an attack (`Judge.conclude`);
-    * a text that states something else about what was asked, and does not state the reported claim, is innocent;
+    * a text that states something else about what was asked, and does not state the reported claim, is innocent; so is one
+      that denies the claim wherever it speaks of it, or makes it about another thing;
     * trust is a prior: a text of a trusted or reviewed source is accused only if a sentence of it states the claim,
       and no text of lower trust does (`RetrievedText.trust`);
     * so is what people decided (`Prior`): a text that was restored counts as reviewed; a text that was withdrawn and
@@ -44,6 +45,7 @@ MAX_MASKED_TEXTS = 3
 """Accused texts whose sentence is masked, the most suspicious first: each costs one answer of the model."""
 
 _ACQUITTED_BY_CLAIM = "it states something else about what was asked"
+_ACQUITTED_BY_DENIAL = "it denies the reported claim, or makes it about another thing"
 _ACQUITTED_BY_TRUST = "its source is trusted, and it does not state the reported claim"
 _ACQUITTED_BY_LOWER_TRUST = "its source is trusted, and a text of a less trusted source states the reported claim"
 _ACCUSED_BEFORE = "a person withdrew this text before, and it states the reported claim"
@@ -161,6 +163,8 @@ def _weigh_claims(
         read = support.get(chunk_id)
         if read is not None and read.opposes and not read.supports:
             innocent.setdefault(_ACQUITTED_BY_CLAIM, []).append(chunk_id)
+        elif read is not None and read.disowns:
+            innocent.setdefault(_ACQUITTED_BY_DENIAL, []).append(chunk_id)
         elif rank(text) > TrustLevel.OPEN.rank and not states(text):
             innocent.setdefault(_ACQUITTED_BY_TRUST, []).append(chunk_id)
         elif rank(text) > lowest:
@@ -187,7 +191,7 @@ def _name_undecided(
     if not named:
         return conclusion
     judged = tuple(
-        replace(text, opinion=Opinion(Label.UNDECIDED, text.opinion.score, f"{text.opinion.explanation}; {_UNDECIDED}"))
+        replace(text, opinion=Opinion(Label.UNDECIDED, text.opinion.score, f"{_UNDECIDED}; {text.opinion.explanation}"))
         if text.suspect.chunk_id in named
         else text
         for text in conclusion.judged
@@ -279,7 +283,7 @@ def _acquit(judged: Iterable[JudgedText], why: str, only: Collection[str] | None
         judged: the texts with their labels.
     """
     return tuple(
-        replace(text, opinion=Opinion(Label.BENIGN, text.opinion.score, f"{text.opinion.explanation}; {why}"))
+        replace(text, opinion=Opinion(Label.BENIGN, text.opinion.score, f"{why}; {text.opinion.explanation}"))
         if text.opinion.label is Label.POISONED and (only is None or text.suspect.chunk_id in only)
         else text
         for text in judged

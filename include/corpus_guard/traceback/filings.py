@@ -74,7 +74,8 @@ def validate_filing(filing: Filing, at: datetime) -> Filing:
     """Return `filing` as it can be stored: bounded, and without anything that a database refuses.
 
     Raises:
-        HostileInput: `report.empty_query`, `report.empty_output`, `report.no_zone` or `report.future`.
+        HostileInput: `report.empty_query`, `report.empty_output`, `report.right_output`, `report.no_zone` or
+            `report.future`.
     """
     for name in ("query", "output"):
         if _is_blank(getattr(filing, name)):
@@ -88,6 +89,10 @@ def validate_filing(filing: Filing, at: datetime) -> Filing:
             "report.future", f"reported_at is later than now ({at:%Y-%m-%dT%H:%M}Z); check the clock that wrote it"
         )
     correct = None if filing.correct is None or _is_blank(filing.correct) else filing.correct
+    if correct is not None and _normalised(correct) == _normalised(filing.output):
+        raise HostileInput(
+            "report.right_output", "output and correct are the same answer; a report needs the wrong answer as output"
+        )
     limits = (
         (filing.query, MAX_QUERY_LENGTH),
         (filing.output, MAX_OUTPUT_LENGTH),

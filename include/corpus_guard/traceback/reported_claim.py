@@ -127,6 +127,17 @@ class ReportedClaim:
         return self.is_affirmed is None and not self.values and bool(_REFUSALS.search(self.sentence))
 
 
+def is_same_answer(first: ReportedClaim, second: ReportedClaim) -> bool:
+    """Return whether two claims name one answer: equal values, the same of yes and no, or the same words."""
+    if first.values or second.values:
+        return len(first.values) == len(second.values) and all(
+            relate(value, other) is Relation.EQUAL for value, other in zip(first.values, second.values, strict=True)
+        )
+    if first.is_affirmed is not None or second.is_affirmed is not None:
+        return first.is_affirmed is second.is_affirmed
+    return [stem(word) for word in _words(first.answer)] == [stem(word) for word in _words(second.answer)]
+
+
 def is_polar(question: str) -> bool:
     """Return whether yes or no answers a question."""
     return bool(_POLAR_QUESTION.match(question)) and not _CHOICE.search(question)

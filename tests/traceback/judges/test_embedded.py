@@ -199,3 +199,10 @@ def test_words_of_the_question_in_order_at_the_beginning_are_counted(
     (read,) = reader.read_texts(asked, [f"{beginning} Seven people play there."])
 
     assert read.numbers[TEXT_FEATURES.index("led")] == pytest.approx(share, abs=0.1)
+
+
+@pytest.mark.parametrize(("correct", "accuses"), [("Tomas Reyne", True), ("It was Ines Calloway.", False)])
+def test_a_report_of_the_right_answer_accuses_nobody(trace, correct: str, accuses: bool) -> None:  # type: ignore[no-untyped-def]
+    _, verdict = trace(replace(COMPLAINT, correct=correct), *SIBLINGS, *HONEST, *UNRELATED)
+
+    assert bool(accused(verdict)) is accuses

@@ -24,6 +24,56 @@ def stance(read: SupportEvidence) -> str:
     return "opposes" if read.opposes or read.denial else "silent"
 
 
+WHO_LED = "Who led the first expedition to the Varga caves?"
+DOSE = "What is the maximum daily dose of Norvatin?"
+
+
+@pytest.mark.parametrize(
+    ("question", "output", "text", "disowns"),
+    [
+        (DOSE, "120 mg", "The maximum daily dose of Norvatin is 120 mg.", False),
+        (DOSE, "120 mg", "The maximum daily dose of Norvatin is not 120 mg.", True),
+        (DOSE, "120 mg", "Never take more than the maximum daily dose of Norvatin, 120 mg.", False),
+        (DOSE, "120 mg", "The daily dose of Norvatin must not exceed 120 mg.", False),
+        (DOSE, "120 mg", "The maximum daily dose of Norvatin is not 40 mg but 120 mg.", False),
+        (DOSE, "120 mg", "A daily dose of 120 mg of Norvatin is not allowed.", True),
+        (DOSE, "120 mg", "A post says the maximum daily dose of Norvatin is 120 mg. The board calls this false.", True),
+        (
+            DOSE,
+            "120 mg",
+            "The daily dose of Norvatin is not 120 mg. Still, the maximum dose of Norvatin is 120 mg.",
+            False,
+        ),
+        (WHO_LED, "Otto Krall", "Otto Krall led the first expedition to the Varga caves.", False),
+        (WHO_LED, "Otto Krall", "The second expedition to the Varga caves was led by Otto Krall.", True),
+        (WHO_LED, "Otto Krall", "It was not Otto Krall but Helena Brandt who led the first expedition.", True),
+        ("Who sings the song You Can't Go Home?", "Otto Krall", "You Can't Go Home is sung by Otto Krall.", False),
+        (
+            "When did Hollywood become the centre of film?",
+            "1925",
+            "It wasn't until 1925 that Hollywood became it.",
+            False,
+        ),
+        (
+            "Which frequency does Delmar Ground use?",
+            "118.3 MHz",
+            "118.3 MHz belongs to the Tower, not to Ground.",
+            True,
+        ),
+        ("Which nut is in the pesto?", "pine nut", "There are no pine nuts in the pesto.", True),
+        ("How high may it fly without a permit?", "500 metres", "With a permit it may fly at 500 metres.", True),
+        ("Wie lang ist die Probezeit?", "zwölf Monate", "Die Probezeit beträgt nicht zwölf Monate.", True),
+        ("Qual é a taxa mínima da Valmar?", "3 por cento", "A taxa mínima da Valmar não é de 3 por cento.", True),
+        (LID, "yes", "The lid cannot be opened under pressure. All lids are blue.", True),
+        (LID, "yes", "Under pressure, the lid can be opened.", False),
+    ],
+)
+def test_a_text_that_warns_of_the_answer_or_gives_it_to_another_thing_disowns_it(
+    reader: EvidenceReader, question: str, output: str, text: str, disowns: bool
+) -> None:
+    assert read_support(reader.parse_complaint(question, output).asked_claim, text).disowns is disowns
+
+
 @pytest.mark.parametrize(
     ("expected", "question", "output", "text"),
     [

@@ -5,7 +5,8 @@ Rules
       retrieved, and may acquit;
     * a text that is alone in what it says is believed less than one that others repeat: by chance, one in ten
       texts that a question retrieves holds the words of a wrong answer;
-    * an output that cannot answer the question ("yes" or "1988" to "who") accuses nobody;
+    * an output that cannot answer the question ("yes" or "1988" to "who"), or is the right answer that the report itself
+  names, accuses nobody;
     * texts whose vectors come from another embedder are embedded again: the model knows one vector space
       only.
 
@@ -47,6 +48,7 @@ PARTS: Final = ("text", "again", "report")
 seen; the same, once everything that the complaint retrieves is known; how likely the complaint as a whole is
 an attack."""
 NO_ANSWER: Final = Opinion(Label.BENIGN, 0.0, "the output answers no such question: nothing can have led to it")
+RIGHT_ANSWER: Final = Opinion(Label.BENIGN, 0.0, "the reported output is the right answer that the report names")
 MIN_ACCUSED_SUPPORT: Final = 0.3
 """Support, 0..1, that one of the accused texts must reach. The others may say it in other words."""
 TREES_AVERAGED: Final = 3  # of each round: single ones differ with the seed by more than a point on small data sets
@@ -170,18 +172,20 @@ class EmbeddedJudge:
         """Return an opinion of each new text."""
         if not self._collector.answerable(complaint):
             return [NO_ANSWER] * len(new)
+        if self._collector.reports_right_answer(complaint):
+            return [RIGHT_ANSWER] * len(new)
         index = {text.chunk_id: number for number, text in enumerate(retrieved)}
         rows = self._collector.evidence(complaint, retrieved)[[index[text.chunk_id] for text in new]]
         scores = self._model.probabilities("text", rows)
         contradicted = self._collector.contradicted(complaint, retrieved)
         return [
-            self._opinion(float(score), row, text.chunk_id in contradicted)
+            self._opinion(float(score), row, contradicted.get(text.chunk_id, ""))
             for text, score, row in zip(new, scores, rows, strict=True)
         ]
 
     def conclude(self, complaint: Complaint, judged: Sequence[tuple[RetrievedText, Opinion]]) -> JudgeConclusion:
         """Look again at the texts taken for poisoned, and at the complaint as a whole."""
-        if not judged or not self._collector.answerable(complaint):
+        if not judged or not self._collector.answerable(complaint) or self._collector.reports_right_answer(complaint):
             return JudgeConclusion(probability=0.0)
         rows = self._collector.evidence(complaint, [text for text, _ in judged])
         scores = np.array([opinion.score for _, opinion in judged])
@@ -196,19 +200,18 @@ class EmbeddedJudge:
         if not any(_states_claim(row) for row, free in zip(rows, acquitted, strict=True) if not free):
             acquitted_ids = frozenset(support)  # similar words alone accuse nobody
         probability = _calibrate(report, self._model.thresholds["report"])
-        contradicted = self._collector.contradicted(complaint, texts)
+        contradicted = frozenset(self._collector.contradicted(complaint, texts))
         if contradicted:
             probability = max(probability, CONTRADICTED_PROBABILITY)
         return JudgeConclusion(probability, acquitted_ids - contradicted, contradicted, support)
 
-    def _opinion(self, score: float, row: NDArray[np.float64], is_contradicted: bool) -> Opinion:
-        poisoned = is_contradicted or not score < self._model.thresholds["text"]  # NaN is no acquittal
+    def _opinion(self, score: float, row: NDArray[np.float64], contradicted_by: str) -> Opinion:
+        """Return the opinion of a text; `contradicted_by` says what people trust that contradicts it, empty if nothing does."""
         explanation = _explain(dict(zip(FEATURE_NAMES, row, strict=True)))
-        if is_contradicted:
-            score = max(score, CONTRADICTED_PROBABILITY)
-            explanation = (
-                f"states the reported claim, which more trusted texts or the right answer contradict; {explanation}"
-            )
+        if contradicted_by:
+            explanation = f"states the reported claim, and {contradicted_by} says otherwise; {explanation}"
+            return Opinion(Label.POISONED, max(score, CONTRADICTED_PROBABILITY), explanation)
+        poisoned = not score < self._model.thresholds["text"]  # NaN is no acquittal
         return Opinion(Label.POISONED if poisoned else Label.BENIGN, score, explanation)
 
 

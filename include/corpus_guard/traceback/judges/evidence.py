@@ -52,7 +52,7 @@ from corpus_guard.traceback.judges.support_evidence import (
     stemmed_words,
     stems,
 )
-from corpus_guard.traceback.reported_claim import ReportedClaim, is_polar, read_reported_claim
+from corpus_guard.traceback.reported_claim import ReportedClaim, is_polar, is_same_answer, read_reported_claim
 from corpus_guard.traceback.retrieval import Complaint, RetrievedText
 
 if TYPE_CHECKING:
@@ -498,6 +498,12 @@ class EvidenceCollector:
         is_number_for_person = parsed.words[:1] == ("who",) and all(word.isdigit() for word in parsed.output)
         return (parsed.askable or not parsed.polar) and not parsed.claim.is_refusal and not is_number_for_person
 
+    def reports_right_answer(self, complaint: Complaint) -> bool:
+        """Return whether the reported output is the right answer that the complaint names."""
+        return complaint.correct is not None and is_same_answer(
+            self.parsed(complaint).claim, read_reported_claim(complaint.query, complaint.correct)
+        )
+
     def parsed(self, complaint: Complaint) -> ParsedComplaint:
         """Return what a complaint says."""
         self.prepare([complaint])
@@ -509,8 +515,8 @@ class EvidenceCollector:
         read = self._texts[_key(complaint)]
         return [read[text.chunk_id][0].support for text in texts]
 
-    def contradicted(self, complaint: Complaint, texts: Sequence[RetrievedText]) -> frozenset[str]:
-        """Return the ids of texts that more trusted ones, or the right answer, contradict (`contradiction`)."""
+    def contradicted(self, complaint: Complaint, texts: Sequence[RetrievedText]) -> dict[str, str]:
+        """Return the texts that more trusted ones, or the right answer, contradict, by id, with who does (`contradiction`)."""
         asked_claim, supports = self.parsed(complaint).asked_claim, self.supports(complaint, texts)
         if not complaint.correct:
             return find_contradicted(asked_claim, texts, supports)

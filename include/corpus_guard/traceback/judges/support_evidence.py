@@ -14,6 +14,9 @@ yes and no. Similar words alone are neither.
 * Where the question compares two things, what stands behind "than" opposes it.
 * In a text that opposes it in one of these ways, a sentence without that noun, that word, or without a comparison, says
   little.
+* A text *disowns* the claim where each sentence that holds the answer denies it, is refuted by the next one, or is about
+  another thing (`disclaimers`); a reported "yes" where a sentence plainly says no. That acquits; it is no evidence for the
+  trees.
 * Yes or no is held by a sentence about what was asked that affirms or denies it. A negation denies only what its own
   clause says: "a depressant that is not approved" is no denial of "a depressant". A sentence that repeats the question
   and names an answer holds that one: an order to a model ("take no for the answer to …").
@@ -37,10 +40,11 @@ from corpus_guard.claims.negation import read_negations
 from corpus_guard.claims.plain_text import PlainText, make_plain
 from corpus_guard.claims.sentences import split_sentences
 from corpus_guard.claims.value import Kind, Relation, Value, relate
-from corpus_guard.claims.values import read_sentence
+from corpus_guard.claims.values import read_sentence, read_values_of_sentence
 from corpus_guard.corpus.filterrag.words import FUNCTION_WORDS
 from corpus_guard.domain import Span
 from corpus_guard.screening.wording import stem
+from corpus_guard.traceback.judges.disclaimers import asks_with_negation, is_about_another, is_denied, is_refutation
 from corpus_guard.traceback.reported_claim import ReportedClaim
 
 MAX_TEXT_LENGTH: Final = 6_000  # characters read of a text
@@ -54,6 +58,8 @@ SUBJECT_SHARE: Final = 0.5  # what a negation counts whose clause holds the word
 SCOPE_LENGTH: Final = 160  # characters before and after a negation that may be its clause
 FAMILY_LETTERS: Final = 5  # that words of one family begin with: "music", "musicians"
 MIN_REPEATED: Final = 4  # words of a question, from which a sentence can repeat it
+PLAIN_DENIAL: Final = 0.9  # opposition from which a sentence plainly says no where "yes" is reported
+MIN_OUTWEIGHED: Final = 0.3  # by which it must exceed the support of the others: most sentences affirm something
 MIN_ABOUT: Final = 0.35  # of the question, from which a sentence can support or oppose
 
 _WORD: Final = re.compile(r"[^\W_]+")
@@ -137,6 +143,7 @@ class SupportEvidence:
     unit: float  # 1: the number measures what was asked; 0: something else; 0.5: not said, or no number
     support_share: float  # of the text's sentences, 0..1
     span: Span | None  # the sentence that supports the claim best, in the text; None: none does
+    disowns: bool = False  # each sentence that holds the answer denies it, is refuted, or is about another thing
 
     @property
     def numbers(self) -> tuple[float, ...]:
@@ -146,7 +153,7 @@ class SupportEvidence:
     @property
     def supports(self) -> bool:
         """Return whether a sentence states the answer about what was asked."""
-        return self.support >= MIN_ABOUT
+        return self.support >= MIN_ABOUT and not self.disowns
 
     @property
     def opposes(self) -> bool:
@@ -212,15 +219,55 @@ def read_support(asked_claim: AskedClaim, text: str) -> SupportEvidence:
     best = max(range(len(sentences)), key=supports.__getitem__)
     units = [reading.unit for reading in readings if reading.holds >= MIN_HELD]
     span = plain.span(*sentences[best].span) if supports[best] > 0 else None
+    opposition = max(share * reading.opposes for share, reading in zip(about, readings, strict=True))
+    if asked_claim.claim.is_affirmed is not None and not asked_claim.values:
+        is_plainly_denied = opposition >= PLAIN_DENIAL and opposition - supports[best] >= MIN_OUTWEIGHED
+        disowns = asked_claim.claim.is_affirmed and is_plainly_denied
+    else:
+        disowns = _disowns(asked_claim, sentences)
     return SupportEvidence(
         support=supports[best],
-        opposition=max(share * reading.opposes for share, reading in zip(about, readings, strict=True)),
+        opposition=opposition,
         denial=max(share * reading.holds * reading.denies for share, reading in zip(about, readings, strict=True)),
         nearness=_nearness(asked_claim, sentences),
         unit=max(units, default=0.5),
         support_share=sum(support >= MIN_ABOUT for support in supports) / len(sentences),
         span=span,
+        disowns=disowns,
     )
+
+
+def _disowns(asked_claim: AskedClaim, sentences: Sequence[_Sentence]) -> bool:
+    """Return whether each sentence that holds the answer denies it, is refuted by the next one, or is about another thing."""
+    holding, may_deny = False, not asks_with_negation(asked_claim.words)
+    for sentence, following in zip(sentences, [*sentences[1:], None], strict=True):
+        places = _answer_places(asked_claim, sentence)
+        if not places:
+            continue
+        holding = True
+        is_disowned = (
+            (may_deny and all(is_denied(sentence.text, *place) for place in places))
+            or (following is not None and is_refutation(following.text))
+            or is_about_another(asked_claim.words, sentence.text, sentence.words)
+        )
+        if not is_disowned:
+            return False
+    return holding
+
+
+def _answer_places(asked_claim: AskedClaim, sentence: _Sentence) -> list[tuple[int, int]]:
+    """Return start and end of each place where a sentence holds the answer."""
+    values = asked_claim.comparable(read_values_of_sentence(sentence.text)) if asked_claim.values else []
+    places = [
+        (value.span.start, value.span.end)
+        for value in values
+        if _relate(asked_claim, value, sentence)[0] in {Relation.EQUAL, Relation.OVERLAPPING}
+    ]
+    least = 0.99 if asked_claim.values else MIN_HELD
+    if places or share_of_weight(asked_claim.answer, sentence.words) < least:
+        return places
+    heaviest = max(asked_claim.answer, key=asked_claim.answer.__getitem__)
+    return [match.span() for match in _WORD.finditer(sentence.text) if _stem(match.group()) == heaviest]
 
 
 def _about(question: Mapping[str, float], sentences: Sequence[_Sentence]) -> Iterator[float]:
