@@ -71,7 +71,7 @@ def test_a_question_from_the_command_line_names_the_text_and_leaves_nothing_behi
     assert "texts judged, rounds:" in shown.stdout
     assert "notice" in shown.stdout
     assert "Outcome traced: these texts caused the answer; probability of an attack 0.97" in shown.stdout
-    assert "Right   twice a year" in shown.stdout
+    assert f"Question {QUESTION}" in shown.stdout and "Right    twice a year" in shown.stdout
     assert "Activations skipped: the RAG model is behind an endpoint, which shows no activations" in shown.stdout
     assert "--keep" in shown.stdout
     assert "guard purge --chunk" in shown.stdout
@@ -96,6 +96,8 @@ def test_what_the_model_does_not_repeat_is_not_called_the_cause(run: Run, monkey
 
     assert "Outcome traced: the judge finds that these texts state the reported claim; probability" in traced.stdout
     assert "caused the answer" not in traced.stdout
+    assert json.loads(run("withdraw", name, "--json").stdout)["plan"]["versions"] == [], "none is chosen by default"
+    assert f"Question {QUESTION}" in traced.stdout.replace("\n", " ") and f"Reported {OUTPUT}" in traced.stdout
     for shown in (traced, looked):
         assert "does not give the reported answer" in shown.output
         assert "withdraw only what you have read" in shown.output
@@ -123,7 +125,15 @@ def test_kept_listed_shown_and_withdrawn(run: Run, lite_shelf: Shelf) -> None:
     assert "1 version of 1 document (1 chunk) would be withdrawn" in looked.stdout
     assert "Nothing was changed" in looked.stdout
     assert len(lite_shelf.in_ledger()) == 7
-    done = run("withdraw", name, "--yes", "--reason", "planted", "--by", "ada", "--json")
+    uri = next(text["uri"] for text in kept["judged"] if text["label"] == "poisoned")
+    version_id = next(text["version_id"] for text in kept["judged"] if text["label"] == "poisoned")
+    assert f"--document {version_id}" in looked.stdout.replace("\n", " "), (
+        "a command to copy; the name holds what is hidden"
+    )
+    with pytest.raises(Misuse, match="name each document"):
+        run("withdraw", name, "--yes", "--reason", "planted", "--by", "ada")
+    assert len(lite_shelf.in_ledger()) == 7, "nothing is withdrawn that nobody named"
+    done = run("withdraw", name, "--document", uri, "--yes", "--reason", "planted", "--by", "ada", "--json")
 
     assert done.exit_code == 0
     assert json.loads(done.stdout)["still_wrong"] == {name: False}
@@ -156,7 +166,7 @@ def test_what_is_withdrawn_stays_out_of_the_next_refresh_and_its_bytes_stay_on_d
 
     traced = json.loads(command(*asked, "--keep", "--json").stdout)
     assert [one["uri"] for one in traced["judged"] if one["label"] == "poisoned"] == ["notice.md"]
-    command("withdraw", traced["trace_id"], "--yes", "--reason", "planted", "--by", "ada")
+    command("withdraw", traced["trace_id"], "--document", "notice.md", "--yes", "--reason", "planted", "--by", "ada")
     deployment.page("copy of the notice.md", PAGE)
     for run_id in ("r2", "r3"):
         with deployment.guard() as guard:

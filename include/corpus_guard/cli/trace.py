@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -42,7 +43,9 @@ OUTCOME_STYLES = {
 }  # fmt: skip
 TEXTS_SHOWN = 60  # judged texts; --json has all
 ANSWER_LENGTH = 400  # characters shown of an answer
+NAMES_SHOWN = 10  # documents named in a command to copy
 PLACES_SHOWN = 3  # places of now shown for one accused text
+SUSPICIOUS_SCORE = 0.5  # of a text, from which its acquittal is explained
 EXPLANATION_LENGTH = 200  # characters shown of an explanation
 NOT_REPRODUCED = (
     "[yellow]not reproduced[/yellow]: the RAG model, asked again, does not give the reported answer. Nothing is proposed "
@@ -140,7 +143,7 @@ def follow(
     elif every:
         _show_list(traces)
     else:
-        _show(traces[0], sentences, correct=complaints[0].correct)
+        _show(traces[0], complaints[0], sentences)
         _show_now(traces[0], now)
 
 
@@ -173,14 +176,16 @@ def show(name: TraceName, as_json: Json = False) -> None:
     Example: `guard trace show 3f9ac1d2`
     """
     from corpus_guard.traceback.records import find_trace, read_carrying_sentences
+    from corpus_guard.traceback.reports import find_report
 
     with Deployment() as deployment:
         trace = find_trace(deployment.ledger, name)
+        complaint = find_report(deployment.ledger, trace.report_id).complaint
         sentences = read_carrying_sentences(deployment.ledger, deployment.storage, trace)
     if as_json:
         console.print_json(trace.as_dict())
     else:
-        _show(trace, sentences)
+        _show(trace, complaint, sentences)
 
 
 @app.command("withdraw")
@@ -200,36 +205,34 @@ def withdraw(
 ) -> None:
     """Withdraw accused documents, with what has the same bytes or text, and block them. The evidence stays on disk.
 
-    Without `--yes` it lists every accused document and changes nothing. Name the documents with `--document`; without it, all open
-    ones are meant, none that is trusted or reviewed. `guard trace restore` takes a withdrawal back; `guard purge` erases permanently.
+    Without `--yes` it lists every accused document and changes nothing. With it, name each document with `--document`.
+    `guard trace restore` takes a withdrawal back; `guard purge` erases permanently.
 
     Example: `guard trace withdraw 3f9ac1d2 --document forum/7.md --reason "planted" --yes`
     """
     from corpus_guard.traceback import withdrawal_plan as withdrawing
     from corpus_guard.traceback.proposals import list_proposals
-    from corpus_guard.traceback.records import find_trace
+    from corpus_guard.traceback.records import find_trace, read_carrying_sentences
 
+    if yes and not document:
+        raise errors.Misuse("name each document with --document; without --yes, the command lists them")
     run_id = new_run_id("withdraw")
     with Deployment() as deployment:
-        trace_id = find_trace(deployment.ledger, name).trace_id
+        trace = find_trace(deployment.ledger, name)
+        trace_id, sentences = trace.trace_id, read_carrying_sentences(deployment.ledger, deployment.storage, trace)
         withdrawing.plan_withdrawal(deployment.ledger, [trace_id])  # refuses a trace that accuses nobody
         proposals = list_proposals(deployment.ledger, [trace_id])
         chosen = _chosen_proposals(proposals, document)
         versions = [version for proposal in chosen for version in proposal.versions]
-        if yes and not versions:
-            raise errors.Misuse(
-                "--yes: no document is chosen. Without --document only those of open sources are; without --yes, the command lists "
-                "all that are accused"
-            )
         planned = withdrawing.plan_withdrawal(deployment.ledger, [trace_id], [each.version_id for each in chosen])
         result: dict[str, Any] = {
             "dry_run": not yes,
             "proposals": [proposal.as_dict() for proposal in proposals],
             "plan": planned.as_dict(),
         }
-        if yes and refuse:
+        if yes and versions and refuse:
             withdrawing.refuse_withdrawal(deployment.ledger, run_id, planned, by)
-        elif yes:
+        elif yes and versions:
             result |= withdrawing.withdraw(
                 deployment.ledger,
                 deployment.storage,
@@ -245,7 +248,7 @@ def withdraw(
     if as_json:
         console.print_json(result)
         return
-    _show_proposals(proposals, chosen)
+    _show_proposals(proposals, chosen, sentences)
     done = "stay in service; refused" if refuse else "withdrawn and blocked"
     would = "would be refused." if refuse else "would be withdrawn."
     say(
@@ -254,8 +257,8 @@ def withdraw(
     )
     _say_unvouched(planned.unvouched)
     if not yes:
-        say('Nothing was changed. To execute, repeat with [bold]--yes --reason "…"[/bold]')
-    elif not refuse:
+        say(_how_to_withdraw(trace_id, chosen))
+    elif versions and not refuse:
         say(f'To take it back: [bold]guard trace restore {trace_id[:8]} --reason "…" --yes[/bold]')
     _say_still_wrong(result)
 
@@ -324,19 +327,36 @@ def restore(
 
 
 def _chosen_proposals(proposals: Sequence[WithdrawalProposal], names: Sequence[str] | None) -> list[WithdrawalProposal]:
-    """Return the proposals that name one of these documents; without names, the open ones.
+    """Return the proposals that name one of these documents; without names, those that are chosen by default.
 
     Raises:
-        Misuse: a name fits no proposed document.
+        Misuse: a name fits no proposed document, or those of several sources.
     """
     if not names:
-        return [proposal for proposal in proposals if all(each.trust == "open" for each in proposal.documents)]
+        return [proposal for proposal in proposals if proposal.ticked]
     for name in names:
-        if not any(_is_named(each, [name]) for proposal in proposals for each in proposal.documents):
+        named = [each for proposal in proposals for each in proposal.documents if _is_named(each, [name])]
+        if not named:
             raise errors.Misuse(
                 f"--document {name[:200]!r}: not proposed by this trace; without --yes, it lists what is"
             )
+        if len({each.source for each in named}) > 1:
+            raise errors.Misuse(f"--document {name[:200]!r}: several sources have it; write SOURCE/{name[:200]}")
     return [proposal for proposal in proposals if any(_is_named(each, names) for each in proposal.documents)]
+
+
+def _how_to_withdraw(trace_id: str, chosen: Sequence[WithdrawalProposal]) -> str:
+    """Return what to type to withdraw what is chosen."""
+    accused = [each.documents[0] for each in chosen]
+    paths = {each.version_id: f"{each.source}/{each.uri}" for each in accused}
+    # A name with characters that a terminal hides cannot be copied; the version's id can.
+    names = [shlex.quote(path) if visible(path) == path else version_id for version_id, path in paths.items()]
+    options = "".join(f" --document {name}" for name in names[:NAMES_SHOWN]) or " --document SOURCE/URI"
+    others = " …" if len(names) > NAMES_SHOWN else ""
+    return (
+        f"Nothing was changed. To execute: [bold]guard trace withdraw {trace_id[:8]}{options}{others} "
+        '--reason "…" --yes[/bold]'
+    )
 
 
 def _chosen_withdrawn(
@@ -361,7 +381,9 @@ def _is_named(document: ProposedDocument | WithdrawnDocument, names: Sequence[st
     return bool({document.uri, f"{document.source}/{document.uri}", document.version_id} & set(names))
 
 
-def _show_proposals(proposals: Sequence[WithdrawalProposal], chosen: Sequence[WithdrawalProposal]) -> None:
+def _show_proposals(
+    proposals: Sequence[WithdrawalProposal], chosen: Sequence[WithdrawalProposal], sentences: Mapping[str, str]
+) -> None:
     rows = [
         (
             "yes" if proposal in chosen else "no",
@@ -380,6 +402,8 @@ def _show_proposals(proposals: Sequence[WithdrawalProposal], chosen: Sequence[Wi
         say(
             f"[bold]Why[/bold] {visible(proposal.documents[0].uri)}: {visible(proposal.explanation[:EXPLANATION_LENGTH])}"
         )
+        if sentence := sentences.get(proposal.chunk_id):
+            say(f"  [bold]Sentence[/bold] “{visible(sentence[:EXPLANATION_LENGTH])}”")
     if proposals and not any(proposal.reproduced for proposal in proposals):
         say_aside(NOT_REPRODUCED)
 
@@ -500,7 +524,10 @@ def _parse_moment(text: str | None) -> datetime | None:
     return moment
 
 
-def _show(trace: Trace, sentences: Mapping[str, str], correct: str | None = None) -> None:
+def _show(trace: Trace, complaint: Complaint, sentences: Mapping[str, str]) -> None:
+    for name, words in (("Question", complaint.query), ("Reported", complaint.output), ("Right", complaint.correct)):
+        if words is not None:
+            say(f"[bold]{name:8}[/bold] {visible(words[:ANSWER_LENGTH])}")
     if trace.reproduced is False:
         say(NOT_REPRODUCED)
     outcome = str(trace.outcome or "unfinished")
@@ -514,7 +541,12 @@ def _show(trace: Trace, sentences: Mapping[str, str], correct: str | None = None
     for text in named[:TEXTS_SHOWN]:
         say(f"[bold]Why[/bold] {visible(text.uri)}: {visible(text.explanation[:EXPLANATION_LENGTH])}")
         _show_carrier(text, sentences)
+    acquitted = [text for text in trace.judged if text.label.value == "benign" and text.score >= SUSPICIOUS_SCORE]
+    for text in acquitted[:TEXTS_SHOWN]:
+        say(f"[bold]Why not[/bold] {visible(text.uri)}: {visible(text.explanation[:EXPLANATION_LENGTH])}")
     meaning = OUTCOME_MEANINGS[outcome] if trace.judged or trace.failure else "nothing is served that could be judged"
+    if acquitted and outcome == "not_poisoning":
+        meaning = "what looks planted by itself is not accused; the reasons are above"
     if trace.reproduced is False and outcome == "traced":
         meaning = "the judge finds that these texts state the reported claim"
     sure = "" if trace.probability is None else f"; probability of an attack {trace.probability:.2f}"
@@ -523,7 +555,7 @@ def _show(trace: Trace, sentences: Mapping[str, str], correct: str | None = None
         say(f"{plural(trace.missing, 'chunk')} of that time could not be judged: erased.")
     if trace.failure:
         say_aside(f"[red]failed[/red] {visible(trace.failure)}")
-    for name, answer in (("Before", trace.answer_before), ("After", trace.answer_after), ("Right", correct)):
+    for name, answer in (("Before", trace.answer_before), ("After", trace.answer_after)):
         if answer is not None:
             say(f"[bold]{name:7}[/bold] {visible(answer[:ANSWER_LENGTH])}")
     if trace.activations and trace.outcome is not None:
