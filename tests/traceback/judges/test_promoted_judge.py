@@ -14,7 +14,7 @@ from corpus_guard.models import Models
 from corpus_guard.models.champion import Detector, detector_folder, promote, store_detector
 from corpus_guard.settings import Settings
 from corpus_guard.traceback.judge_selection import create_judge
-from corpus_guard.traceback.judges.embedded import SHIPPED_MODEL, JudgeModel, load_model
+from corpus_guard.traceback.judges.embedded import RULES_VERSION, SHIPPED_MODEL, JudgeModel, load_model
 from corpus_guard.traceback.judges.evidence import evidence_version
 
 
@@ -39,7 +39,7 @@ def test_the_promoted_one_is_asked_and_a_setting_wins(
     promote(sqlite_ledger, Detector.JUDGE, digest, run_id="r", by="ada")
 
     judge = create_judge(settings, models, sqlite_ledger)
-    assert judge.digest == f"embedded/{evidence_version(models)}/{digest[:16]}" != shipped
+    assert judge.digest == f"embedded/{evidence_version(models)}/{digest[:16]}/{RULES_VERSION}" != shipped
     assert create_judge(settings, models).digest == shipped, "without a ledger nothing was promoted"
     own = tmp_path / "own.json"
     own.write_bytes(replace(learned, trained_on="here").dumps())

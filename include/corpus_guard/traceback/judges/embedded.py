@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
     from corpus_guard.models import Models
 
+RULES_VERSION: Final = "2"
+"""Changes whenever the rules would conclude otherwise from the same trees: closed reports are then traced again."""
 SHIPPED_MODEL: Final = Path(__file__).with_name("embedded.json")
 SHIPPED_SHA256: Final = "76a8f18b4326cc250ea0072b6407d635d5e4e23bda0200318535bc6baf04b0c7"
 PARTS: Final = ("text", "again", "report")
@@ -154,8 +156,8 @@ class EmbeddedJudge:
 
     @property
     def digest(self) -> str:
-        """Model of the judge, and the evidence it reads."""
-        return f"embedded/{self._model.version}/{self._model.digest[:16]}"
+        """Model of the judge, the evidence it reads, and the rules it follows."""
+        return f"embedded/{self._model.version}/{self._model.digest[:16]}/{RULES_VERSION}"
 
     @property
     def embedding_seconds(self) -> float:
