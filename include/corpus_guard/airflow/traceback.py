@@ -14,7 +14,9 @@ from corpus_guard.errors import GuardError, Infrastructure, Misuse
 from corpus_guard.ledger.states import Purpose
 
 if TYPE_CHECKING:
+    from corpus_guard.deployment import Deployment
     from corpus_guard.traceback.batch_run import TracedReport
+    from corpus_guard.traceback.replays import Replay
 
 log = logging.getLogger(__name__)
 
@@ -89,72 +91,72 @@ def summarise_night(
         Inconsistent: a report was picked but did not end, or ended twice.
     """
     from corpus_guard.deployment import Deployment
-    from corpus_guard.traceback.batch_run import count_outcomes, endpoint_usage, select_reports, total_usage
-    from corpus_guard.traceback.canaries import examine_judge
-    from corpus_guard.traceback.judge_selection import create_judge
+    from corpus_guard.traceback.batch_run import count_outcomes, total_usage
     from corpus_guard.traceback.proposals import list_proposals
-    from corpus_guard.traceback.replays import compare_replays, count_replays, reopen_regressed
+    from corpus_guard.traceback.replays import compare_replays, reopen_regressed
     from corpus_guard.traceback.withdrawal_plan import (
         count_not_reproduced,
         list_pending_traces,
         list_unvouched_records,
     )
-    from corpus_guard.tracking.traceback_nightly import log_night
 
     portions, results = all_results(portions), all_results(results)
     run_id = current_run_id()
     outcomes, usage = count_outcomes(portions, results), total_usage(results)
     with Deployment() as deployment:
-        ledger, settings, models = deployment.ledger, deployment.settings, deployment.models
+        ledger = deployment.ledger
         replays = compare_replays(ledger, run_id)
         reopened = reopen_regressed(ledger, run_id, replays)
         if outcomes:
-            canaries = None
-            try:
-                judge = create_judge(settings, models, ledger)
-                canaries = examine_judge(judge, models.embedder, run_id)
-                usage = total_usage(results, endpoint_usage(judge))
-            except Infrastructure as error:
-                log.warning("%s; the canaries were not traced", error)
-            remaining = select_reports(ledger)
-            open_reports = remaining.waiting + sum(map(len, remaining.portions))
-            try:
-                log_night(
-                    settings,
-                    ledger,
-                    run_id,
-                    open_reports=open_reports,
-                    canaries=canaries,
-                    endpoint_usage=usage,
-                    note=f"On the review pages: {review_pages('reports')}",
-                )
-            except Infrastructure as error:
-                log.warning("%s; the traces are in the ledger", error)
+            usage = _log_figures(deployment, run_id, results)
         pending = list_pending_traces(ledger)
         proposals = list_proposals(ledger, pending)
         not_reproduced = count_not_reproduced(ledger)
         unvouched = len(list_unvouched_records(ledger, run_id))
-    sentences = [_traced(outcomes)]
-    if proposals:
-        sentences.append(f"{plural(len(proposals), 'document')} to withdraw or to keep")
-    if not_reproduced:
-        sentences.append(f"{plural(not_reproduced, 'trace')} not reproduced: read what they accuse")
-    if replays:
-        counted = count_replays(replays)
-        sentences.append(
-            f"{len(replays):,} traced before: {counted['fixed']:,} fixed, {counted['regressed']:,} regressed, "
-            f"{counted['still_wrong']:,} still wrong; {len(reopened):,} reopened"
-        )
-    if unvouched:
-        sentences.append(f"{unvouched:,} accused records are in no ledger: run guard verify")
-    if usage:
-        tokens = usage["prompt_tokens"] + usage["completion_tokens"]
-        sentences.append(f"judge endpoint: {usage['requests']:,.0f} requests, {tokens:,.0f} tokens")
-    write_note("; ".join(sentences))
+    sentences = [
+        _traced(outcomes),
+        f"{plural(len(proposals), 'document')} to withdraw or to keep" if proposals else "",
+        f"{plural(not_reproduced, 'trace')} not reproduced: read what they accuse" if not_reproduced else "",
+        _replayed(replays, len(reopened)) if replays else "",
+        f"{unvouched:,} accused records are in no ledger: run guard verify" if unvouched else "",
+        _used(usage) if usage else "",
+    ]
+    write_note("; ".join(filter(None, sentences)))
     if not proposals:
         return {}
     ticked = sum(proposal.ticked for proposal in proposals)
     return PlannedWithdrawal(traces=pending, documents=len(proposals), ticked=ticked)
+
+
+def _log_figures(deployment: Deployment, run_id: str, results: Sequence[Sequence[TracedReport]]) -> dict[str, float]:
+    """Examine the judge with canaries, and log the night in MLflow. Return the usage of the judge's endpoint, canaries included."""
+    from corpus_guard.traceback.batch_run import endpoint_usage, select_reports, total_usage
+    from corpus_guard.traceback.canaries import examine_judge
+    from corpus_guard.traceback.judge_selection import create_judge
+    from corpus_guard.tracking.traceback_nightly import log_night
+
+    ledger, settings, models = deployment.ledger, deployment.settings, deployment.models
+    usage, canaries = total_usage(results), None
+    try:
+        judge = create_judge(settings, models, ledger)
+        canaries = examine_judge(judge, models.embedder, run_id)
+        usage = total_usage(results, endpoint_usage(judge))
+    except Infrastructure as error:
+        log.warning("%s; the canaries were not traced", error)
+    remaining = select_reports(ledger)
+    try:
+        log_night(
+            settings,
+            ledger,
+            run_id,
+            open_reports=remaining.waiting + sum(map(len, remaining.portions)),
+            canaries=canaries,
+            endpoint_usage=usage,
+            note=f"On the review pages: {review_pages('reports')}",
+        )
+    except Infrastructure as error:
+        log.warning("%s; the traces are in the ledger", error)
+    return usage
 
 
 def withdraw_traced(planned: PlannedWithdrawal, answer: HumanAnswer) -> None:
@@ -216,3 +218,20 @@ def _traced(outcomes: Mapping[str, int]) -> str:
     total = sum(outcomes.values())
     parts = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in sorted(outcomes.items()))
     return f"{plural(total, 'report')} traced: {parts}"
+
+
+def _replayed(replays: list[Replay], reopened: int) -> str:
+    """Return what became of the reports that were traced before."""
+    from corpus_guard.traceback.replays import count_replays
+
+    counted = count_replays(replays)
+    return (
+        f"{len(replays):,} traced before: {counted['fixed']:,} fixed, {counted['regressed']:,} regressed, "
+        f"{counted['still_wrong']:,} still wrong; {reopened:,} reopened"
+    )
+
+
+def _used(usage: Mapping[str, float]) -> str:
+    """Return how much the judge's endpoint was used."""
+    tokens = usage["prompt_tokens"] + usage["completion_tokens"]
+    return f"judge endpoint: {usage['requests']:,.0f} requests, {tokens:,.0f} tokens"

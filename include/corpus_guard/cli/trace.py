@@ -547,6 +547,9 @@ def _show(trace: Trace, complaint: Complaint, sentences: Mapping[str, str]) -> N
     meaning = OUTCOME_MEANINGS[outcome] if trace.judged or trace.failure else "nothing is served that could be judged"
     if acquitted and outcome == "not_poisoning":
         meaning = "what looks planted by itself is not accused; the reasons are above"
+    reasons = {text.explanation for text in trace.judged}
+    if outcome == "not_poisoning" and len(reasons) == 1:  # one for all: it is about the report
+        meaning = visible(reasons.pop()[:EXPLANATION_LENGTH])
     if trace.reproduced is False and outcome == "traced":
         meaning = "the judge finds that these texts state the reported claim"
     sure = "" if trace.probability is None else f"; probability of an attack {trace.probability:.2f}"
