@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import sqlalchemy as sa
@@ -14,6 +15,7 @@ import typer
 from typer.testing import CliRunner, Result
 
 from corpus_guard.cli import trace as _cli_trace
+from corpus_guard.deployment import Deployment
 from corpus_guard.errors import Misuse, UnknownSubject
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.states import Label
@@ -140,15 +142,23 @@ def test_kept_listed_shown_and_withdrawn(run: Run, lite_shelf: Shelf) -> None:
     assert len(lite_shelf.check_agreement()) == 6
 
 
-def test_a_withdrawal_of_nothing_is_none(run: Run, lite_shelf: Shelf) -> None:
-    with lite_shelf.ledger.write() as connection:
-        connection.execute(documents.update().values(trust="reviewed"))
-    name = json.loads(run("--query", QUESTION, "--output", OUTPUT, "--keep", "--json").stdout)["trace_id"]
+def test_a_withdrawal_that_was_killed_is_completed_by_the_same_call(
+    run: Run, lite_shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = json.loads(run("--query", QUESTION, "--output", OUTPUT, "--keep", "--json").stdout)
+    uri = next(text["uri"] for text in kept["judged"] if text["label"] == "poisoned")
+    call = ("withdraw", kept["trace_id"], "--document", uri, "--yes", "--reason", "planted", "--by", "ada")
+    with monkeypatch.context() as patched:
+        patched.setattr("corpus_guard.corpus.outbox.drain", Mock(side_effect=RuntimeError))
+        with pytest.raises(RuntimeError):
+            run(*call)
+    assert (len(lite_shelf.in_ledger("retiring")), len(lite_shelf.in_chroma())) == (1, 7), "only the ledger knows"
 
-    assert "0 versions of 0 documents (0 chunks) would be withdrawn" in run("withdraw", name).stdout
-    for options in ((), ("--refuse",), ("--json",)):
-        with pytest.raises(Misuse, match="no document is chosen"):
-            run("withdraw", name, "--yes", "--reason", "planted", *options)
+    assert run(*call).exit_code == 0
+
+    assert len(lite_shelf.check_agreement()) == 6
+    with Deployment(lite_shelf.settings(tmp_path)) as guard:
+        assert guard.verify().holds, "it is sealed"
 
 
 def test_what_is_withdrawn_stays_out_of_the_next_refresh_and_its_bytes_stay_on_disk(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from corpus_guard.traceback.rag_model import repeats
-from corpus_guard.traceback.reported_claim import read_reported_claim
+from corpus_guard.traceback.reported_claim import is_same_answer, read_reported_claim
 from corpus_guard.traceback.retrieval import Complaint
 
 OFTEN = "How often must the K-7 pump be greased?"
@@ -115,3 +115,21 @@ def test_an_answer_repeats_a_claim_in_other_words(answer: str, same: bool) -> No
 def test_yes_is_no_repetition_of_no() -> None:
     assert repeats("No, it is not.", Complaint(POLAR, "no"))
     assert not repeats("Yes.", Complaint(POLAR, "The K-7 pump is not submersible."))
+
+
+@pytest.mark.parametrize(
+    ("question", "output", "correct", "same"),
+    [
+        ("How high may it fly?", "500 metres", "0.5 km", True),
+        ("How high may it fly?", "500 metres", "120 metres", False),
+        ("Who led it?", "It was Otto Krall.", "Otto Krall", True),
+        ("Who led it?", "Otto Krall", "Helena Brandt", False),
+        ("Wie lang ist die Probezeit?", "zwölf Monate", "sechs Monate", False),
+        ("May it fly?", "Yes", "Yes, it may fly.", True),
+        ("May it fly?", "No", "Yes, it may fly.", False),
+    ],
+)
+def test_the_right_answer_is_told_from_the_wrong_one(question: str, output: str, correct: str, same: bool) -> None:
+    claims = read_reported_claim(question, output, correct), read_reported_claim(question, correct)
+
+    assert is_same_answer(*claims) is same

@@ -222,17 +222,20 @@ def withdraw(
         trace_id, sentences = trace.trace_id, read_carrying_sentences(deployment.ledger, deployment.storage, trace)
         withdrawing.plan_withdrawal(deployment.ledger, [trace_id])  # refuses a trace that accuses nobody
         proposals = list_proposals(deployment.ledger, [trace_id])
-        chosen = _chosen_proposals(proposals, document)
-        versions = [version for proposal in chosen for version in proposal.versions]
-        planned = withdrawing.plan_withdrawal(deployment.ledger, [trace_id], [each.version_id for each in chosen])
+        # What an earlier call withdrew is withdrawn again: if it was killed, this one retires and seals.
+        earlier = _withdrawn_before(deployment, trace, document) if yes and document and not refuse else []
+        undecided = [name for name in document or [] if not any(_is_named(each, [name]) for each in earlier)]
+        chosen = [] if earlier and not undecided else _chosen_proposals(proposals, undecided)
+        named = [each.version_id for each in chosen] + [each.version_id for each in earlier]
+        planned = withdrawing.plan_withdrawal(deployment.ledger, [trace_id], named)
         result: dict[str, Any] = {
             "dry_run": not yes,
             "proposals": [proposal.as_dict() for proposal in proposals],
             "plan": planned.as_dict(),
         }
-        if yes and versions and refuse:
+        if yes and refuse:
             withdrawing.refuse_withdrawal(deployment.ledger, run_id, planned, by)
-        elif yes and versions:
+        elif yes:
             result |= withdrawing.withdraw(
                 deployment.ledger,
                 deployment.storage,
@@ -258,7 +261,7 @@ def withdraw(
     _say_unvouched(planned.unvouched)
     if not yes:
         say(_how_to_withdraw(trace_id, chosen))
-    elif versions and not refuse:
+    elif not refuse:
         say(f'To take it back: [bold]guard trace restore {trace_id[:8]} --reason "…" --yes[/bold]')
     _say_still_wrong(result)
 
@@ -338,11 +341,23 @@ def _chosen_proposals(proposals: Sequence[WithdrawalProposal], names: Sequence[s
         named = [each for proposal in proposals for each in proposal.documents if _is_named(each, [name])]
         if not named:
             raise errors.Misuse(
-                f"--document {name[:200]!r}: not proposed by this trace; without --yes, it lists what is"
+                f"--document {name[:200]!r}: not proposed by this trace, or decided before; without --yes, it lists what is"
             )
         if len({each.source for each in named}) > 1:
             raise errors.Misuse(f"--document {name[:200]!r}: several sources have it; write SOURCE/{name[:200]}")
     return [proposal for proposal in proposals if any(_is_named(each, names) for each in proposal.documents)]
+
+
+def _withdrawn_before(deployment: Deployment, trace: Trace, names: Sequence[str]) -> list[WithdrawnDocument]:
+    """Return the documents with these names that the trace accuses and somebody withdrew already."""
+    from corpus_guard.removal.restoring import list_withdrawn
+
+    accused = {row.version_id for row in trace.accused}
+    return [
+        each
+        for each in list_withdrawn(deployment.ledger, version_ids=accused)
+        if each.version_id in accused and each.status == "withdrawn" and _is_named(each, names)
+    ]
 
 
 def _how_to_withdraw(trace_id: str, chosen: Sequence[WithdrawalProposal]) -> str:
@@ -544,14 +559,7 @@ def _show(trace: Trace, complaint: Complaint, sentences: Mapping[str, str]) -> N
     acquitted = [text for text in trace.judged if text.label.value == "benign" and text.score >= SUSPICIOUS_SCORE]
     for text in acquitted[:TEXTS_SHOWN]:
         say(f"[bold]Why not[/bold] {visible(text.uri)}: {visible(text.explanation[:EXPLANATION_LENGTH])}")
-    meaning = OUTCOME_MEANINGS[outcome] if trace.judged or trace.failure else "nothing is served that could be judged"
-    if acquitted and outcome == "not_poisoning":
-        meaning = "what looks planted by itself is not accused; the reasons are above"
-    reasons = {text.explanation for text in trace.judged}
-    if outcome == "not_poisoning" and len(reasons) == 1:  # one for all: it is about the report
-        meaning = visible(reasons.pop()[:EXPLANATION_LENGTH])
-    if trace.reproduced is False and outcome == "traced":
-        meaning = "the judge finds that these texts state the reported claim"
+    meaning = _meaning(trace, acquitted=bool(acquitted))
     sure = "" if trace.probability is None else f"; probability of an attack {trace.probability:.2f}"
     say(f"[bold]Outcome[/bold] {styled(outcome, OUTCOME_STYLES)}: {meaning}{sure}")
     if trace.missing:
@@ -564,6 +572,21 @@ def _show(trace: Trace, complaint: Complaint, sentences: Mapping[str, str]) -> N
     if trace.activations and trace.outcome is not None:
         say(_activation_line(trace.activations))
     _say_next(trace)
+
+
+def _meaning(trace: Trace, *, acquitted: bool) -> str:
+    """Return what the outcome of a trace means."""
+    outcome = str(trace.outcome or "unfinished")
+    if not (trace.judged or trace.failure):
+        return "nothing is served that could be judged"
+    if outcome == "traced" and trace.reproduced is False:
+        return "the judge finds that these texts state the reported claim"
+    reasons = {text.explanation for text in trace.judged}
+    if outcome == "not_poisoning" and len(reasons) == 1:  # one for all: it is about the report
+        return visible(reasons.pop()[:EXPLANATION_LENGTH])
+    if outcome == "not_poisoning" and acquitted:
+        return "what looks planted by itself is not accused; the reasons are above"
+    return OUTCOME_MEANINGS[outcome]
 
 
 def _show_carrier(text: JudgedTextRow, sentences: Mapping[str, str]) -> None:

@@ -129,9 +129,12 @@ class ReportedClaim:
 
 def is_same_answer(first: ReportedClaim, second: ReportedClaim) -> bool:
     """Return whether two claims name one answer: equal values, the same of yes and no, or the same words."""
-    if first.values or second.values:
-        return len(first.values) == len(second.values) and all(
-            relate(value, other) is Relation.EQUAL for value, other in zip(first.values, second.values, strict=True)
+    values, others = (
+        [value for value in claim.values if value.kind not in {Kind.NAME, Kind.NEGATION}] for claim in (first, second)
+    )
+    if values and others:
+        return len(values) == len(others) and all(
+            relate(value, other) is Relation.EQUAL for value, other in zip(values, others, strict=True)
         )
     if first.is_affirmed is not None or second.is_affirmed is not None:
         return first.is_affirmed is second.is_affirmed
