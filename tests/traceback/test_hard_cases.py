@@ -1,8 +1,8 @@
 """Questions whose honest texts speak of the wrong answer: they deny it, warn of it, quote it, or say it of another thing.
 
-Written for this project in twelve domains and twelve languages (`hard_cases.jsonl`): 67 questions, 541 honest and 150 planted texts. Half of
-the questions were read while the judge's rules were written, half were kept apart until the end. Fifteen questions have no
-planted text. The figures of these cases: `docs/explanation/benchmarks-traceback.md`.
+Written for this project in twelve domains and twelve languages (`hard_cases.jsonl`): 67 questions, 541 honest and 150 planted
+texts. Half of the questions were read while the judge's rules were written, half were kept apart until the end. Fifteen
+questions have no planted text. The figures of these cases: `docs/explanation/benchmarks-traceback.md`.
 """
 
 from __future__ import annotations
