@@ -99,7 +99,9 @@ def test_misuse_is_refused_before_anything_is_kept(run: Run, words: tuple[str, .
 
 
 def test_hostile_text_reaches_no_terminal(run: Run) -> None:
-    name = str(add(run, "--reporter", HOSTILE, "--correct", HOSTILE, query=HOSTILE, output=HOSTILE)["report_id"])
+    name = str(
+        add(run, "--reporter", HOSTILE, "--correct", f"not {HOSTILE}", query=HOSTILE, output=HOSTILE)["report_id"]
+    )
 
     for words in (("list",), ("show", name)):
         text = run(*words).stdout
