@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from corpus_guard.claims.comparison import Outcome
 from corpus_guard.claims.value import Kind
 from corpus_guard.domain import Span, TrustLevel
 from corpus_guard.screening.survey.nearby_chunks import NothingServed, PlacedChunk, ServedChunk, ServedStatements
-from corpus_guard.screening.survey.related_statements import MAX_KEPT, RelatedStatement, RelatedStatements
+from corpus_guard.screening.survey.related_statements import MAX_KEPT, RelatedStatement, RelatedStatements, worst_first
 from corpus_guard.screening.survey.statement_search import find_related_statements
 
 MANUAL = "The OX-12 must be calibrated every 6 months."
@@ -137,6 +138,19 @@ def test_of_a_version_the_worst_are_kept() -> None:
     result = related((chunk("manual", TRUSTED), truths, 1.0), (chunk("post", OPEN), f"{lies} {MANUAL}", 1.0))
 
     assert [statement.outcome for statement in result.statements["v-post"]] == [Outcome.CONFLICT] * MAX_KEPT
+
+
+def test_texts_that_contradict_each_other_hide_nothing_that_they_contradict() -> None:
+    ((peer, *_),) = (
+        own
+        for version, own in related(
+            (chunk("one", OPEN), MANUAL, 1.0), (chunk("two", OPEN), LIE, 0.9)
+        ).statements.items()
+        if version == "v-two"
+    )
+    likely = replace(peer, outcome=Outcome.LIKELY, trust=TRUSTED, kind=None)
+
+    assert worst_first([*[peer] * MAX_KEPT, likely])[0] == likely
 
 
 def test_a_near_copy_is_marked_as_one() -> None:

@@ -169,10 +169,12 @@ def worst_first(related: Iterable[RelatedStatement]) -> tuple[RelatedStatement, 
 _WORST: Final = (Outcome.CONFLICT, Outcome.LIKELY, Outcome.AGREE)
 
 
-def _severity_order(related: RelatedStatement) -> tuple[bool, bool, int, int, bool, int, int, str]:
+def _severity_order(related: RelatedStatement) -> tuple[bool, bool, bool, int, int, bool, int, int, str]:
     return (
         related.outcome is Outcome.AGREE,
         related.is_noted_only,
+        # Nothing waits because two open texts contradict each other, and so it must not hide that one contradicts a trusted text.
+        related.trust is TrustLevel.OPEN,
         _WORST.index(related.outcome),
         -related.trust.rank,
         not related.is_near_copy,
