@@ -10,9 +10,16 @@ import pytest
 from numpy.typing import NDArray
 
 from corpus_guard.claims.comparison import Outcome
+from corpus_guard.claims.passages import StatedPassage, compare_passages
 from corpus_guard.claims.value import Kind
 from corpus_guard.domain import Span, TrustLevel
-from corpus_guard.screening.survey.nearby_chunks import NothingServed, PlacedChunk, ServedChunk, ServedStatements
+from corpus_guard.screening.survey.nearby_chunks import (
+    NothingServed,
+    PlacedChunk,
+    ServedChunk,
+    ServedStatements,
+    document_title,
+)
 from corpus_guard.screening.survey.related_statements import MAX_KEPT, RelatedStatement, RelatedStatements, worst_first
 from corpus_guard.screening.survey.statement_search import find_related_statements
 
@@ -312,3 +319,25 @@ def test_agreement_with_another_clause_backs_no_denial() -> None:
     result = related((chunk("manual", TRUSTED), "The lid of the OX-12 may be washed.", 1.0), served=served)
 
     assert [found.kind for found in result.contradicted["v-manual"] if found.trust is OPEN] == [Kind.NEGATION]
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("pumps/ox 12.pdf", "pumps ox 12"),
+        ("posts.jsonl#17", "posts#17"),
+        ("release-4.2", "release 4 2"),
+        ("README", "README"),
+    ],
+)
+def test_the_format_of_a_file_is_no_word_of_its_title(path: str, words: str) -> None:
+    assert document_title("", path) == f"\n{words}"
+
+
+def test_two_formats_make_no_two_subjects() -> None:
+    post, page = (
+        StatedPassage(text, lambda word: 16.0 if word in {"md", "txt"} else 12.0, document_title("", path))
+        for text, path in ((LIE, "advice.txt"), (MANUAL, "manual.md"))
+    )
+
+    assert [each.outcome for each in compare_passages(post, page)] == [Outcome.CONFLICT]

@@ -28,6 +28,8 @@ NEAREST: Final = 8  # chunks of a higher trust level that a chunk is compared wi
 NEAREST_PEERS: Final = 2  # the same of its own level
 NEAR_COSINE: Final = 0.3  # below it two chunks are about different things
 CHUNKS_PER_BLOCK: Final = 400  # compared at a time, of one cell: 400 x 60,000 cosines are 96 MB
+_FORMAT: Final = re.compile(r"\.[A-Za-z]\w{0,7}(?=#|$)")
+"""End of the name of a file, also of one of rows: "pump.pdf", "posts.jsonl#17"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +77,8 @@ class NothingServed:
 
 
 def document_title(title: str, path: str) -> str:
-    """Return what says what a document is about, in words."""
-    return f"{title}\n{re.sub(r'[/_.-]+', ' ', path)}"
+    """Return what says what a document is about, in words; the format of its file is none of them."""
+    return f"{title}\n{re.sub(r'[/_.-]+', ' ', _FORMAT.sub('', path))}"
 
 
 OtherChunk: TypeAlias = int | ServedChunk
