@@ -5,8 +5,17 @@ from __future__ import annotations
 import pytest
 from statement_pairs import outcome_of
 
+from corpus_guard.claims.comparison import Outcome
 from corpus_guard.claims.statements import read_statements
 from corpus_guard.claims.text_comparison import compare_texts
+
+
+def conflict(text: str, other: str, *, rare: str) -> bool:
+    """Return whether two texts contradict each other, where one word is rare."""
+    statements = (
+        read_statements(each, lambda word: 17.0 if word == rare else 11.0).statements for each in (text, other)
+    )
+    return any(each.outcome is Outcome.CONFLICT for each in compare_texts(*statements).comparisons)
 
 
 @pytest.mark.parametrize(
@@ -39,14 +48,39 @@ def test_the_population_of_two_places_is_no_contradiction_and_that_of_one_is() -
     "statement", ["The population is {} by the folkmoot.", "By the folkmoot, the population is {}."]
 )
 def test_a_rare_word_in_common_makes_no_one_thing_of_two_named_ones(statement: str) -> None:
-    def outcomes(one: str, other: str) -> list[str]:
-        texts = [read_statements(text, lambda word: 17.0 if word == "folkmoot" else 12.0) for text in (one, other)]
-        return [each.outcome.value for each in compare_texts(*(text.statements for text in texts)).comparisons]
-
     marl, small = "Marl County lies by the sea. " + statement.format("713,335"), statement.format("9,098")
 
-    assert outcomes(marl, f"Ennerby Borough lies inland. {small}") == []
-    assert outcomes(marl, f"Hills surround Marl County. {small}") == ["conflict"]
+    assert not conflict(marl, f"Ennerby Borough lies inland. {small}", rare="folkmoot")
+    assert conflict(marl, f"Hills surround Marl County. {small}", rare="folkmoot")
+
+
+LIFT = "Maintenance of the LX-40 lift.\n\nOil: Veldt 320, as Veldt says. The alarm must be tested weekly."
+
+
+@pytest.mark.parametrize(("lift", "outcome"), [("LX-40", "conflict"), ("LX-60", "unrelated")])
+def test_who_names_what_a_page_is_about_needs_no_other_name_of_it(lift: str, outcome: str) -> None:
+    assert outcome_of(f"The alarm of the {lift} must be tested yearly.", LIFT) == outcome
+
+
+@pytest.mark.parametrize(
+    ("post", "expected"),
+    [
+        ("The Northgate Student Account has no fee. The daily limit is £250.", False),
+        ("The Northgate Current Account has no fee. The daily limit is £250.", True),
+    ],
+)
+def test_two_texts_about_two_variants_contradict_each_other_in_nothing(post: str, expected: bool) -> None:
+    page = "Fees of the Northgate Current Account (valid from January). The daily limit is £500."
+
+    assert conflict(post, page, rare="northgate") is expected
+
+
+def test_without_a_name_of_its_own_a_sentence_is_about_the_one_before_it_whatever_rare_word_it_has() -> None:
+    page = "Old Montalto is a cheese. The rennet acts for 25 minutes."
+
+    assert not conflict("Young Valsole is a cheese. The rennet acts for 50 minutes.", page, rare="rennet")
+    assert conflict("Old Montalto is a cheese. The rennet acts for 50 minutes.", page, rare="rennet")
+    assert conflict("The rennet acts for 50 minutes.", page, rare="rennet")
 
 
 def test_a_name_that_the_other_text_says_at_greater_length_is_no_variant() -> None:

@@ -115,6 +115,7 @@ class Statement:
     condition: frozenset[str]  # stems of the conditions in its sentence: "if the lid is open"
     context: frozenset[str]  # lower-case words of the text and its title
     find_subject: Callable[[], frozenset[str]] = field(compare=False, repr=False)  # see `subject`
+    find_topic: Callable[[], frozenset[str]] = field(compare=False, repr=False)  # see `topic`
     title: frozenset[str] = frozenset()  # see `StatementReader.title`
     heading: frozenset[str] = frozenset()  # stems of the title
     years: frozenset[str] = frozenset()  # in the title
@@ -124,6 +125,11 @@ class Statement:
     def subject(self) -> frozenset[str]:
         """The words of the name that it is about where it holds none: from before it, or from the title."""
         return self.find_subject()
+
+    @cached_property
+    def topic(self) -> frozenset[str]:
+        """The words of the name that its whole text is about: the first one of the title, or of the first sentences."""
+        return self.find_topic()
 
     @cached_property
     def names(self) -> tuple[Value, ...]:
@@ -271,6 +277,7 @@ class StatementReader:
                 condition=frozenset[str]() if part.clause.is_supposed else condition,
                 context=self.context,
                 find_subject=partial(self._subject_before, number),
+                find_topic=lambda: self._topic,
                 title=self.title,
                 heading=self._about_title,
                 years=self._years,
@@ -318,6 +325,12 @@ class StatementReader:
     @cached_property
     def _subject_of_title(self) -> frozenset[str]:
         return _name_of_title(self._heading, self._rarity)
+
+    @cached_property
+    def _topic(self) -> frozenset[str]:
+        texts = [self._heading, *map(self.text, range(min(DEFINING, len(self.sentences))))]
+        values = (read_values_of_sentence(text) for text in texts if may_hold_name(text))
+        return next(filter(None, map(_first_name, values)), frozenset())
 
     def _sentence(self, number: int) -> _Sentence:
         return _read_sentence(self.text(number), self._rarity)

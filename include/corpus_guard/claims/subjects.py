@@ -1,16 +1,18 @@
 """Subjects of two statements: whether both may be about one thing.
 
 1. A statement that names its subject is about that subject, and the other text must name it too. One that names none is
-   about the name before it, or that of the title.
+   about the name before it, or that of the title. Who names what a whole text is about need not repeat another name of it.
 2. Two titles are two subjects where each has a telling word that the other text lacks, unless the statements share a
    rare word in the place of a subject.
 3. A part, a relative or one more of a kind is another subject where the other text does not mention it: "the power
    station of the dam", "the second runway", "the children's choir".
 4. So is a variant of what the other text names, "Solvane E" beside "Solvane D", and what holds for something else, a
-   charge "for gas" where no gas is mentioned.
+   charge "for gas" where no gas is mentioned. So are all statements of a text about "Student Account" beside one about
+   "Current Account", unless a text mentions the other's.
 5. The owner of "its speed" is told before it. It is not the owner that the other statement names where each text has a word of
    its owner that the other text lacks.
-6. "It", "she" and "the population" are two subjects where they stand for two names, each of which the other text lacks.
+6. "It", "she", "the population" and whatever has no name are two subjects where they stand for two names, each of which the
+   other text lacks.
 
 A statement that breaks none of these rules may still be about another thing: words in common are weighed in
 `corpus_guard.claims.comparison`.
@@ -77,6 +79,7 @@ def may_have_one_subject(statement: Statement, other: Statement) -> bool:
         and (not have_two_subjects(statement, other) or _share_subject(statement, other))
         and not tell_of_parts(statement, other)
         and not _names_variant(statement, other)
+        and not _have_two_variants(statement, other)
         and not _is_for_something_else(statement, other)
         and not _has_another_owner(statement, other)
         and not _has_another_owner(other, statement)
@@ -98,11 +101,11 @@ def tell_of_parts(statement: Statement, other: Statement) -> bool:
 
 
 def stand_for_two(statement: Statement, other: Statement) -> bool:
-    """Return whether each is about "it" or "the population" and stands for a name that the other text does not hold."""
+    """Return whether each is about "it", "the population" or something without a name, and stands for a name that the other text lacks."""
     return (
         bool(statement.subject and other.subject)
-        and _names_no_owner(statement.text)
-        and _names_no_owner(other.text)
+        and _names_no_owner(statement)
+        and _names_no_owner(other)
         and not statement.subject <= other.context
         and not other.subject <= statement.context
     )
@@ -118,7 +121,12 @@ def _names_subject(statement: Statement, other: Statement) -> bool:
     if any(word in statement.words and weight >= RARE_WEIGHT for word, weight in other.words.items()):
         return True  # perhaps a name that begins the sentence, where every word has a capital
     own = frozenset(statement.name_stems) or statement.subject
-    return not other.subject or not own or other.subject <= statement.context
+    return (
+        not other.subject
+        or not own
+        or other.subject <= statement.context
+        or bool(other.topic and other.topic <= statement.name_stems.keys())
+    )
 
 
 def _share_subject(statement: Statement, other: Statement) -> bool:
@@ -149,6 +157,12 @@ def _names_variant(statement: Statement, other: Statement) -> bool:
     return any(len(words) > 1 and words[0] in other.context and not other.context.issuperset(words) for words in named)
 
 
+def _have_two_variants(statement: Statement, other: Statement) -> bool:
+    """Return whether the texts are about two names that share a word and each tell of something that the other text does not mention."""
+    own, others = statement.topic, other.topic
+    return not own.isdisjoint(others) and not own <= other.context and not others <= statement.context
+
+
 def _is_for_something_else(statement: Statement, other: Statement) -> bool:
     """Return whether `statement` holds for something that the other's text does not mention: "the charge for gas"."""
     purposes = (
@@ -166,7 +180,11 @@ def _has_another_owner(statement: Statement, other: Statement) -> bool:
     return not owner <= other.mentioned and not other.words.keys() - statement.words.keys() <= statement.mentioned
 
 
-def _names_no_owner(clause: str) -> bool:
-    """Return whether the subject of a clause is a pronoun, or something that anything has: "the population"."""
-    measured = _BARE.match(clause)
-    return begins_with_pronoun(clause) or (measured is not None and stem(measured["noun"].lower()) in _MEASURES)
+def _names_no_owner(statement: Statement) -> bool:
+    """Return whether a statement holds no name, or its subject is a pronoun or something that anything has: "the population"."""
+    measured = _BARE.match(statement.text)
+    return (
+        not statement.names
+        or begins_with_pronoun(statement.text)
+        or (measured is not None and stem(measured["noun"].lower()) in _MEASURES)
+    )
