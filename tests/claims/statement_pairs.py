@@ -25,6 +25,18 @@ PAIRS: Sequence[tuple[str, str, str]] = (
         "Portions of 81050 are also located in Orlen County.",
         "Portions of 99301 are also located in Marl County.",
     ),
+    # --- weekdays
+    ("conflict", "The filter beds are cleaned on Mondays.", "The filter beds are cleaned on Tuesdays and Fridays."),
+    ("agree", "The filter beds are cleaned every Monday.", "The filter beds are cleaned on Mondays."),
+    ("unrelated", "The filter beds are cleaned on Mondays.", "The filter beds are cleaned on Mondays and Fridays."),
+    ("unrelated", "The filter beds were cleaned on Monday.", "The filter beds were cleaned on Friday."),
+    ("unrelated", "On Sundays the pool closes at 6 pm.", "On Mondays the pool closes at 10 pm."),
+    ("conflict", "On Mondays the pool closes at 6 pm.", "On Mondays the pool closes at 10 pm."),
+    (
+        "conflict",
+        "Maintenance takes place on the last Sunday of each month.",
+        "Maintenance takes place on the first Sunday of the month.",
+    ),
     # --- the issue's
     (
         "conflict",

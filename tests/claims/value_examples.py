@@ -5,6 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 EXAMPLES: Sequence[tuple[str, Sequence[str]]] = (
+    # --- weekdays
+    ("The filters are cleaned on Mondays and Thursdays.", ["weekdays mondays and thursdays"]),
+    ("It is open Thursdays, Mondays, and Fridays.", ["weekdays mondays and thursdays and fridays"]),
+    ("It rests every Sunday.", ["weekdays sundays"]),
+    ("It is open Friday to Sunday.", ["weekdays fridays and saturdays and sundays"]),
+    ("It is open Saturday through Monday.", ["weekdays mondays and saturdays and sundays"]),
+    ("We meet on the first Tuesday of every month.", ["weekdays first tuesday of each month"]),
+    ("It was repaired on Monday.", []),
     # --- quantities
     ("The lanyard holds 95 kN.", ["quantity 95000 N"]),
     ("The lanyard holds ninety-five kilonewtons.", ["quantity 95000 N"]),

@@ -10,7 +10,7 @@
    after the value, in a clause of their own, do not count, nor does a name that the other text holds elsewhere.
 3. They *conflict* when values of one kind differ beyond rounding, or when one says what the other denies. A name
    is a value only where one name can be right: "the CEO is", "founded by", "is called". Where a date differs and
-   something else too, the sentences tell of two times.
+   something else too, the sentences tell of two times; so they do of two weekdays.
 4. They *agree* when a value is equal, or when the words are the same and there is none to compare.
 5. Two contacts of one kind conflict also where the text around one holds every word that is said of the other, whatever
    the sentence of that other says besides.
@@ -345,14 +345,16 @@ def _exchanged_names(statement: Statement, other: Statement) -> tuple[Value, Val
 
 
 def _weights(statement: Statement, other: Statement) -> Mapping[str, float]:
-    """Return the weights of the words of `statement`, but for names that only the text around `other` holds.
+    """Return the weights of the words of `statement`, but for names that only the text around `other` holds, and weekdays beside others.
 
     What `statement` need not repeat counts where `other` says it: "it weighs 2 kg" is about the pump before.
     """
-    names = {name for word, name in statement.name_stems.items() if word in other.context} - other.reach
+    apart = {name for word, name in statement.name_stems.items() if word in other.context} - other.reach
+    if Kind.WEEKDAYS in statement.kinds & other.kinds:
+        apart |= statement.weekday_stems
     weights = (
-        {word: weight for word, weight in statement.words.items() if word not in names}
-        if names
+        {word: weight for word, weight in statement.words.items() if word not in apart}
+        if apart
         else dict(statement.words)
     )
     for word in statement.reach & other.words.keys():
@@ -489,6 +491,8 @@ def _more(statement: Statement, value: Value | None, other: Statement) -> bool:
         if after := _NEXT_CLAUSE.search(statement.text, place[1]):
             end = after.start()
     names = {stem(word) for name in statement.names for word in words_of_name(name.normal) if word in other.context}
+    if Kind.WEEKDAYS in statement.kinds & other.kinds:
+        names |= statement.weekday_stems
     other_words = other.words.keys() | names | other.about
     return (
         any(word not in other_words for place, word in statement.stems if start <= place < end and place not in skipped)
@@ -498,6 +502,8 @@ def _more(statement: Statement, value: Value | None, other: Statement) -> bool:
 
 def _tell_of_two_times(statement: Statement, other: Statement, different: Sequence[tuple[Value, Value]]) -> bool:
     kinds = [value.kind for value, _ in different]
+    if _name_other_weekdays(statement, other) and any(kind is not Kind.WEEKDAYS for kind in kinds):
+        return True
     if _have_two_years(statement, other) and any(value.normal[:4] in statement.years for value, _ in different):
         return True
     return any(kind is not Kind.DATE for kind in kinds) and (Kind.DATE in kinds or _differ_in_time(statement, other))
@@ -508,6 +514,15 @@ def _differ_in_time(statement: Statement, other: Statement) -> bool:
     if _have_two_years(statement, other) and Tense.PAST in {statement.tense, other.tense}:
         return True
     return statement.is_dated != other.is_dated or {statement.tense, other.tense} == {Tense.PAST, Tense.PRESENT}
+
+
+def _name_other_weekdays(statement: Statement, other: Statement) -> bool:
+    """Return whether both tell of weekdays, and of none in common: opening hours."""
+    own, others = (
+        {day for value in each.values if value.kind is Kind.WEEKDAYS for day in value.normal.split(" and ")}
+        for each in (statement, other)
+    )
+    return bool(own and others) and own.isdisjoint(others)
 
 
 def _have_two_years(statement: Statement, other: Statement) -> bool:

@@ -1,4 +1,5 @@
-"""Dates and times of day, as ISO 8601: ``2026-11-22``, ``2026-11``, ``2026``, ``--11-22``, ``14:30``; a season as ``2025/2026``.
+"""Dates and times of day, as ISO 8601: ``2026-11-22``, ``2026-11``, ``2026``, ``--11-22``, ``14:30``; a season as ``2025/2026``;
+weekdays that come again as ``mondays and fridays``.
 
 A date such as 03/04/2026, which two continents read differently, stays as it is written.
 """
@@ -7,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from corpus_guard.claims.value import Kind, Value
@@ -54,6 +55,34 @@ _CLOCK: Final = re.compile(
     r"(?<![\w.,:/-])(?:(?P<hour>[01]?\d|2[0-3]):(?P<minute>[0-5]\d)(?::[0-5]\d)?|(?P<only>1[0-2]|[1-9])(?= ?(?i:[ap]\.?m\b|o'clock)))"
     r"(?: ?(?P<half>(?i:[ap]m\b|[ap]\.m\.))| o'clock)?(?![\w]|:\d)"
 )
+
+_WEEK: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_NAMED_DAY: Final = rf"(?:{'|'.join(_WEEK)})"
+_WEEKDAYS: Final = re.compile(
+    rf"(?i)(?<![\w-])(?:(?P<rank>first|second|third|fourth|last) (?P<ranked>{_NAMED_DAY}) (?:of|in) (?:the|each|every) month"
+    rf"|(?P<first>{_NAMED_DAY})s?(?: to | through |-|–)(?P<last>{_NAMED_DAY})s?"
+    rf"|(?:every|each) {_NAMED_DAY}(?:(?:, | and |, and ){_NAMED_DAY})*"
+    rf"|{_NAMED_DAY}s(?:(?:, | and |, and ){_NAMED_DAY}s)*)(?![\w-])"
+)
+WEEKDAY: Final = re.compile(rf"(?i){_NAMED_DAY}")
+"""Word that every sentence about weekdays holds."""
+
+
+def read_weekdays(text: str) -> Iterator[Value]:
+    """Yield the weekdays of a plain sentence on which something happens again and again, not those of one week."""
+    for match in _WEEKDAYS.finditer(text):
+        if match["rank"]:
+            normal = f"{match['rank']} {match['ranked']} of each month".lower()
+        elif match["first"]:
+            first, last = (_WEEK.index(match[group].lower()) for group in ("first", "last"))
+            normal = _recurring(range(first, last + 1 if first <= last else last + 8))
+        else:
+            normal = _recurring(_WEEK.index(day.lower()) for day in WEEKDAY.findall(match.group()))
+        yield Value(Kind.WEEKDAYS, Span(*match.span()), normal)
+
+
+def _recurring(days: Iterable[int]) -> str:
+    return " and ".join(f"{_WEEK[day]}s" for day in sorted({day % len(_WEEK) for day in days}))
 
 
 def read_dates(text: str) -> Iterator[Value]:

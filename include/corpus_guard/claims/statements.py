@@ -101,11 +101,13 @@ class Statement:
 
     span: Span  # of the sentence, in the text
     text: str  # of the clause, as a reader sees it
-    masked: str  # the same with every value but names as "#"
+    masked: str  # the same with every value but names and weekdays as "#"
     values: tuple[Value, ...]  # denied ones and negations included
     places: tuple[tuple[int, int], ...]  # of the values, in `text`
     kinds: frozenset[Kind]  # of its values
-    stems: tuple[tuple[int, str], ...]  # (place in `text`, stem) of the words that it is about; names included
+    stems: tuple[
+        tuple[int, str], ...
+    ]  # (place in `text`, stem) of the words that it is about; names and weekdays included
     words: Mapping[str, float]  # each of these stems → weight, > 0
     is_negated: bool
     is_question: bool  # asks, supposes, or counts what the writer has: states nothing
@@ -140,6 +142,12 @@ class Statement:
     def name_stems(self) -> Mapping[str, str]:
         """Each word of its names → stem."""
         return {word: stem(word) for name in self.names for word in words_of_name(name.normal)}
+
+    @cached_property
+    def weekday_stems(self) -> frozenset[str]:
+        """The stems of its weekdays."""
+        places = [place for value, place in zip(self.values, self.places, strict=True) if value.kind is Kind.WEEKDAYS]
+        return frozenset(stem for at, stem in self.stems if any(start <= at < end for start, end in places))
 
     @cached_property
     def reach(self) -> frozenset[str]:
@@ -460,7 +468,7 @@ def _telling(words: frozenset[str], rarity: Rarity | None) -> frozenset[str]:
 
 def _mask(sentence: str, values: tuple[Value, ...], places: list[tuple[int, int]]) -> str:
     for value, (start, end) in zip(values, places, strict=True):
-        if value.kind in {Kind.NAME, Kind.NEGATION}:
+        if value.kind in {Kind.NAME, Kind.NEGATION, Kind.WEEKDAYS}:
             continue
         stop = end
         if value.kind is Kind.COUNT and value.unit:  # the noun is part of what the sentence is about

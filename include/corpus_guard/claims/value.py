@@ -23,6 +23,7 @@ class Kind(StrEnum):
     FREQUENCY = "frequency"
     DATE = "date"
     TIME = "time"  # of day
+    WEEKDAYS = "weekdays"  # that come again: "on Mondays"
     VERSION = "version"
     PHONE = "phone"
     IBAN = "iban"
@@ -86,6 +87,8 @@ def relate(value: Value, other: Value) -> Relation | None:
             )
         case Kind.VERSION:
             overlapping = narrower.startswith(wider + ".")
+        case Kind.WEEKDAYS:
+            overlapping = set(wider.split(" and ")) <= set(narrower.split(" and "))
         case Kind.DOMAIN:
             overlapping = narrower.endswith("." + wider)
         case Kind.PHONE:  # one may lack the country's code

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from corpus_guard.claims.contacts import read_contacts
-from corpus_guard.claims.dates import read_dates, read_times
+from corpus_guard.claims.dates import WEEKDAY, read_dates, read_times, read_weekdays
 from corpus_guard.claims.measures import FREQUENCY_WORD, read_frequencies, read_measures
 from corpus_guard.claims.names import read_editions, read_names
 from corpus_guard.claims.negation import NOT, WITHOUT, read_negations
@@ -126,6 +126,7 @@ _READERS: Final[tuple[tuple[Callable[[str], Iterator[Value | Span]], re.Pattern[
     (_labels, _DIGIT),
     (read_dates, _DIGIT),
     (read_times, _DIGIT),
+    (read_weekdays, WEEKDAY),
     (_versions, _DIGIT),
     (read_editions, _DIGIT),
     (read_frequencies, FREQUENCY_WORD),
