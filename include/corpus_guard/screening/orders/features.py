@@ -127,7 +127,7 @@ def split_parts(text: str) -> Iterator[tuple[Span, str]]:
     """Yield the parts of long sentences, and of sentences that run over list entries or paragraphs: place and words."""
     for pieces in _split_runs(text):
         words = " ".join(text[piece.start : piece.end] for piece in pieces)
-        if len(words) <= LONG_CHARS and len(pieces) == 1:
+        if (len(words) <= LONG_CHARS and len(pieces) == 1) or not _ENOUGH_LETTERS.search(words):
             continue
         starts = [0]
         for piece in pieces:
