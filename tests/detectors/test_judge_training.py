@@ -98,7 +98,7 @@ def test_what_comes_out_judges_and_can_be_read_again(
     opinions = judge.judge(complaint, suspects, suspects)
 
     assert learned.version == evidence_version(models) and learned.trained_on == "five questions"
-    assert judge.digest.endswith(learned.digest[:16])
+    assert f"/{learned.digest[:16]}/" in judge.digest
     assert [one.label for one in opinions[:5]] == [Label.POISONED] * 5
     assert [one.label for one in opinions[5:]] == [Label.BENIGN] * (len(texts) - 5)
     again = judge.conclude(complaint, list(zip(suspects, opinions, strict=True)))

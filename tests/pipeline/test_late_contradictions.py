@@ -22,7 +22,7 @@ from deploying import TICKETS, Workspace
 LIE = "Workshop notes. The OX-12 oxygen sensor must be calibrated every 36 months. I never had any trouble with it."
 TRUTH = "The OX-12 oxygen sensor must be calibrated every 6 months. Rinse it in fresh water afterwards."
 IN_OTHER_WORDS = (
-    "Workshop notes. Rinse the OX-12 oxygen sensor in fresh water. Nobody needs to have this oxygen sensor calibrated: it comes set "
+    "Workshop notes. Rinse the OX-12 oxygen sensor in fresh water. Nobody needs to adjust this oxygen sensor: it comes set "
     "from the factory and stays that way for life."
 )
 HONEST = "Workshop notes. The oxygen sensor OX-12 hangs on the third hook from the left, beside the winch."
@@ -79,7 +79,7 @@ def test_a_served_text_that_contradicts_in_other_words_is_reopened_as_one_that_a
     assert (item.uri, finding.severity) == ("lie.md", Severity.MEDIUM)
     assert "seems to state, in other words, something else" in finding.message
     assert finding.span and finding.counterstatement
-    assert IN_OTHER_WORDS[finding.span.start : finding.span.end].startswith("Nobody needs to have")
+    assert IN_OTHER_WORDS[finding.span.start : finding.span.end].startswith("Nobody needs to adjust")
     counter = finding.counterstatement
     assert TRUTH[counter.span.start : counter.span.end].endswith("every 6 months.")
     assert deployment.refresh("day-3")["reopened"] == 0
