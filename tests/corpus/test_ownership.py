@@ -15,6 +15,7 @@ from alembic.migration import MigrationContext
 from alembic.operations import Operations
 from alembic.script import ScriptDirectory
 
+from corpus_guard.batches.ownership import OWNER_FILE
 from corpus_guard.corpus.chroma_store import ChromaStore
 from corpus_guard.corpus.ownership import OWNER_KEY
 from corpus_guard.corpus.server import find_server
@@ -174,6 +175,7 @@ def test_a_home_of_an_older_release_opens_and_holds_and_its_collection_is_marked
         collection = chroma.get_collection(guard.store.collection_name(TrustLevel.OPEN))
         with guard.ledger.write() as connection:
             connection.execute(sa.text("DROP TABLE deployment"))
+        guard.storage.remove(OWNER_FILE)
     collection.modify(metadata={MODEL_KEY: (collection.metadata or {})[MODEL_KEY]})
     with Ledger(deployment.settings.ledger).write() as connection:
         folder = Path(ledgers.__file__).parent / "migrations"
