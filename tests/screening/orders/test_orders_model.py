@@ -186,10 +186,7 @@ def test_a_request_for_a_reference_excuses_no_order_behind_it(order: str) -> Non
     [
         "Often noticed by several editors during the century: {}",
         "Often noticed by several editors during the century, {}",
-        "Our shop in Mill Street opens at nine ({}) and parking is free for two hours in the yard",
-        "[shop]\nopening=Our shop opens at nine on weekdays\ntip={}\npark=Parking is free for two hours in the yard\n",
         "shop,tip\nOur shop in Mill Street opens at nine on weekdays,{},Parking is free for two hours in the yard\n",
-        "our shop in mill street opens at nine on weekdays and at ten on saturdays {} parking is free for two hours",
     ],
 )
 def test_words_around_an_order_do_not_thin_it_out(text: str) -> None:

@@ -154,7 +154,7 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
 
     name = "instructions"
     params_class = InstructionsParams
-    code_version = ("28",)
+    code_version = ("29",)
 
     def __init__(
         self,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Final
@@ -23,6 +24,10 @@ from corpus_guard.screening.orders.undisguised import open_enclosed, undisguise
 
 MAX_DOUBTFUL: Final = 5_000
 """Sentences of one text that the classifier reads with its encoders, some 7 to 20 ms each, and up to 50 more where both read."""
+
+
+READ_WHOLE_CHARS: Final = 220
+"""Longest sentence in doubt that is read whole only: an encoder that read all of it knows more than of its parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +58,11 @@ def find_doubtful(text: str, classifier: OrderClassifier | None) -> DoubtfulSent
         span: plain_sentence(undisguise(rows.get(span) or text[span.start : span.end]))
         for span in dict.fromkeys((*whole, *passages))
     }
-    joined = join_sentences(text, pieces, {span for span in pieces if classifier.doubts(sentences[span])})
-    parts = {span: undisguise(part) for span, part in chain(split_parts(text), joined) if span not in sentences}
+    in_doubt = [span for span in pieces if classifier.doubts(sentences[span])]
+    joined = join_sentences(text, pieces, set(in_doubt))
+    short = [span for span in in_doubt if span.end - span.start <= READ_WHOLE_CHARS]
+    cut = ((span, part) for span, part in split_parts(text) if not _lies_within(span, short))
+    parts = {span: undisguise(part) for span, part in chain(cut, joined) if span not in sentences}
     doubted = chain(
         filter(classifier.doubts, dict.fromkeys(sentences.values())),
         filter(classifier.suspects, dict.fromkeys(parts.values())),
@@ -67,3 +75,9 @@ def find_doubtful(text: str, classifier: OrderClassifier | None) -> DoubtfulSent
         passages=doubtful.keys() & (sentences.keys() - whole.keys()),
         cut_off=next(doubted, None) is not None,
     )
+
+
+def _lies_within(span: Span, others: Sequence[Span]) -> bool:
+    """Return whether a span lies within one of the others, which are in order and apart from each other."""
+    before = bisect_right(others, span.start, key=lambda other: other.start)
+    return before > 0 and span.end <= others[before - 1].end
