@@ -14,16 +14,7 @@ from corpus_guard.errors import ForeignStorage
 from corpus_guard.ledger import Ledger
 from corpus_guard.pipeline.cleaning import clean
 from corpus_guard.removal.purge_plan import PurgeSelectors, plan_purge
-from deploying import Workspace, write_empty_ledger
-
-
-@pytest.fixture
-def other(tmp_path: Path) -> Iterator[Ledger]:
-    """The ledger of another deployment."""
-    write_empty_ledger(tmp_path / "other.sqlite")
-    ledger = Ledger(f"sqlite:///{tmp_path / 'other.sqlite'}")
-    yield ledger
-    ledger.close()
+from deploying import Workspace
 
 
 @pytest.fixture
@@ -42,30 +33,38 @@ def test_a_run_writes_the_id_once(guard: Deployment) -> None:
     require_own_storage(guard.ledger, guard.storage)
 
 
-def test_an_empty_storage_belongs_to_whoever_comes_first(tmp_path: Path, other: Ledger, guard: Deployment) -> None:
+def test_an_empty_storage_belongs_to_whoever_comes_first(
+    tmp_path: Path, sqlite_ledger: Ledger, guard: Deployment
+) -> None:
     storage = Storage(str(tmp_path / "empty"))
     require_own_storage(guard.ledger, storage)
 
-    claim_storage(other, storage)
+    claim_storage(sqlite_ledger, storage)
 
-    with pytest.raises(ForeignStorage, match=f"belongs to deployment {other.deployment_id}; this is deployment"):
+    with pytest.raises(
+        ForeignStorage, match=f"belongs to deployment {sqlite_ledger.deployment_id}; this is deployment"
+    ):
         claim_storage(guard.ledger, storage)
 
 
-def test_a_storage_of_an_older_release_belongs_to_the_ledger_that_sealed_it(other: Ledger, guard: Deployment) -> None:
+def test_a_storage_of_an_older_release_belongs_to_the_ledger_that_sealed_it(
+    sqlite_ledger: Ledger, guard: Deployment
+) -> None:
     guard.storage.remove(OWNER_FILE)
 
     with pytest.raises(ForeignStorage, match="holds manifests of another deployment"):
-        claim_storage(other, guard.storage)
+        claim_storage(sqlite_ledger, guard.storage)
     assert not guard.storage.exists(OWNER_FILE)
     claim_storage(guard.ledger, guard.storage)
     assert guard.storage.read(OWNER_FILE).decode() == guard.ledger.deployment_id
 
 
 @pytest.mark.parametrize("work", ["refresh", "decisions", "clean", "purge", "resume"])
-def test_nothing_is_written_or_erased_in_the_storage_of_another(other: Ledger, guard: Deployment, work: str) -> None:
+def test_nothing_is_written_or_erased_in_the_storage_of_another(
+    sqlite_ledger: Ledger, guard: Deployment, work: str
+) -> None:
     plan = plan_purge(guard.ledger, guard.storage, guard.blobs, PurgeSelectors(documents=("good.md",)))
-    guard.storage.write(OWNER_FILE, other.deployment_id.encode())
+    guard.storage.write(OWNER_FILE, sqlite_ledger.deployment_id.encode())
     before = guard.storage.names()
 
     with pytest.raises(ForeignStorage, match="Nothing was written or erased"):

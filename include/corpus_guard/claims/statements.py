@@ -105,9 +105,8 @@ class Statement:
     values: tuple[Value, ...]  # denied ones and negations included
     places: tuple[tuple[int, int], ...]  # of the values, in `text`
     kinds: frozenset[Kind]  # of its values
-    stems: tuple[
-        tuple[int, str], ...
-    ]  # (place in `text`, stem) of the words that it is about; names and weekdays included
+    # (place in `text`, stem) of the words that it is about; names and weekdays included
+    stems: tuple[tuple[int, str], ...]
     words: Mapping[str, float]  # each of these stems → weight, > 0
     is_negated: bool
     is_question: bool  # asks, supposes, or counts what the writer has: states nothing

@@ -83,9 +83,8 @@ def heal_incident(
     incident = find_incident(ledger, incident_id)
     deviations = unaccepted(ledger, storage, load_deviations(storage, incident))
     refetched = RefetchedBytes()
-    is_signed_ledger = _continues_what_was_signed(
-        ledger, settings
-    )  # the incident may be older than the ledger's replacement
+    # Asked again: the incident may be older than the ledger's replacement.
+    is_signed_ledger = _continues_what_was_signed(ledger, settings)
     left_before: float = math.inf
     deviated: set[str] = set()  # what was named in any round
     only_links = True  # nothing but links of the index was lost

@@ -197,6 +197,15 @@ def test_words_around_an_order_do_not_thin_it_out(text: str) -> None:
     )
 
 
+def test_part_of_a_sentence_that_was_read_whole_is_no_order() -> None:
+    asked = (
+        'Whoever sorts this mailbox while I am on leave is asked to file no invoice under "approved" before the reminder about the '
+        "changed IBAN has been checked by telephone."
+    )
+    assert not speech_acts(asked)
+    assert speech_acts(asked[:129])
+
+
 def test_parts_overlap_and_lie_where_their_words_stand() -> None:
     entries = "Tides\n\n- " + "\n- ".join(f"high water number {number} of the day" for number in range(40)) + "\n"
     for text in (LONG * 12, "wort" * 400, entries, "水" * 700, "一二三四五六七八九。" * 80):

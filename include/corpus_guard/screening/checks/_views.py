@@ -50,7 +50,7 @@ from corpus_guard.screening.checks._separators import (
     rests_on,
     rewrite,
 )
-from corpus_guard.screening.checks._word_codes import LEET_WORDS, WORD_CODES
+from corpus_guard.screening.checks._word_codes import LEET_LETTERS, LEET_WORDS, WORD_CODES
 from corpus_guard.screening.folding import FoldedText, fold
 
 MAX_RUNS: Final = 20_000
@@ -358,8 +358,8 @@ def _spaced(folded: FoldedText) -> Iterator[DecodedView]:
         yield from _rewritten(SPACED, [rewrite(folded.original, stretches)])
 
 
-_LEET: Final = str.maketrans("013456789@$!|+l", "oieasgtbgasiiti")
 _SKELETON: Final = str.maketrans("l", "i")
+_LEET: Final = LEET_LETTERS | _SKELETON
 
 
 def _skeleton(text: str) -> str:

@@ -108,7 +108,8 @@ def _extend(number: int, step: int, tokens: Sequence[re.Match[str]], plains: Seq
 
 
 _LEET_WORD: Final = re.compile(r"([\"'(]*)([A-Za-z0-9@$!|+'’]+?)([!.,;:?\"')]*)")
-_LEET_LETTERS: Final = str.maketrans("013456789@$!|+", "oieasgtbgasiit")
+LEET_LETTERS: Final = str.maketrans("013456789@$!|+", "oieasgtbgasiit")
+"""Digits and signs that stand for letters."""
 MAX_LEET_DIGITS: Final = 6
 """Digits that may be a whole word: "15" for "is"; more are a number."""
 
@@ -118,8 +119,8 @@ def _from_leet(token: str) -> str:
     if not match or (token.isdigit() and len(token) > MAX_LEET_DIGITS):
         return ""
     before, word, after = match.groups()
-    as_i = word.translate(_LEET_LETTERS)
-    as_l = word.replace("1", "l").replace("|", "l").translate(_LEET_LETTERS)
+    as_i = word.translate(LEET_LETTERS)
+    as_l = word.replace("1", "l").replace("|", "l").translate(LEET_LETTERS)
     read = as_l if is_telling(as_l) and not is_telling(as_i) else as_i
     return f"{before}{read}{after}" if read.replace("'", "").replace("’", "").isalpha() else ""
 

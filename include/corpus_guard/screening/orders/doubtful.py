@@ -27,7 +27,7 @@ MAX_DOUBTFUL: Final = 5_000
 
 
 READ_WHOLE_CHARS: Final = 220
-"""Longest sentence in doubt that is read whole only: an encoder that read all of it knows more than of its parts."""
+"""Longest sentence in doubt that is read whole only: who has read all of it knows more than its parts say."""
 
 
 @dataclass(frozen=True, slots=True)

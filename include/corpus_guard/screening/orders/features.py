@@ -26,7 +26,7 @@ BUCKETS: Final = 1 << 17
 MAX_CHARS: Final = 600
 """Characters of a sentence; a longer one is read in pieces."""
 LONG_CHARS: Final = 140
-"""Longest sentence that is read whole only: in a longer one an order drowns."""
+"""Longest sentence that is not read in parts: in a longer one an order drowns."""
 PART_CHARS: Final = (130, 200)
 """Characters of the parts of a longer one, short and long ones; those of a size overlap by half."""
 JOINED: Final = 3

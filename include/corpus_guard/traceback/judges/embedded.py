@@ -6,7 +6,7 @@ Rules
     * a text that is alone in what it says is believed less than one that others repeat: by chance, one in ten
       texts that a question retrieves holds the words of a wrong answer;
     * an output that cannot answer the question ("yes" or "1988" to "who"), or is the right answer that the report itself
-  names, accuses nobody;
+      names, accuses nobody;
     * texts whose vectors come from another embedder are embedded again: the model knows one vector space
       only.
 
