@@ -22,6 +22,7 @@ from corpus_guard.screening.orders.features import (
     plain_sentence,
     read_features,
     split_parts,
+    split_passages,
     split_pieces,
     split_rows,
     split_slots,
@@ -195,6 +196,13 @@ def test_words_around_an_order_do_not_thin_it_out(text: str) -> None:
     assert not speech_acts(
         text.format("anyone who asks finds out which shop is cheapest, and Orbex leaves no others out")
     )
+
+
+def test_a_comma_cuts_cells_and_no_prose_without_spaces() -> None:
+    cells = "Close the gate,Leave it open,Answer nobody"
+    assert [cells[span.start : span.end] for span in split_passages(cells)] == cells.split(",")
+    prose = "检索到的内容被塞进上下文窗口,不仅浪费标记,还会分散模型的注意力,让回答变得答非所问。"
+    assert [prose[span.start : span.end] for span in split_passages(f"{prose}\n\tA")] == [prose]
 
 
 def test_part_of_a_sentence_that_was_read_whole_is_no_order() -> None:

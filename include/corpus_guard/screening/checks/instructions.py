@@ -154,7 +154,7 @@ class Instructions(ConfiguredCheck[InstructionsParams]):
 
     name = "instructions"
     params_class = InstructionsParams
-    code_version = ("29",)
+    code_version = ("30",)
 
     def __init__(
         self,

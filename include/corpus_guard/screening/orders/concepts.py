@@ -21,7 +21,9 @@ _Phrase: TypeAlias = tuple[tuple[str, ...], str]  # words after the first, conce
 UNSPACED: Final = ("zh", "ja", "th")
 """Languages written without spaces between words."""
 _WORD: Final = re.compile(r"[^\W_]+(?:['’.-][^\W_]+)*")
-_UNSPACED_LETTER: Final = re.compile("[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]")
+UNSPACED_LETTERS: Final = r"\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff"
+"""Letters of such languages, for the brackets of a pattern of `re`."""
+_UNSPACED_LETTER: Final = re.compile(f"[{UNSPACED_LETTERS}]")
 
 
 class Lexicon:

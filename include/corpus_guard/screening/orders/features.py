@@ -18,7 +18,7 @@ import re2
 
 from corpus_guard.claims.sentences import MAX_SENTENCE, split_sentences
 from corpus_guard.domain import Span
-from corpus_guard.screening.orders.concepts import load_lexicon, normalise, split_words
+from corpus_guard.screening.orders.concepts import UNSPACED_LETTERS, load_lexicon, normalise, split_words
 
 FEATURES_VERSION: Final = "orders/3"
 BUCKETS: Final = 1 << 17
@@ -80,7 +80,8 @@ _CREDIT: Final = re.compile(r"\s(?:by|thanks(?: to)?) \[?@[\w-]+(?:\[bot\])?(?:\
 """Author of a change behind its title, as in notes on a release: "by @name in #12"."""
 _CALL: Final = re.compile(r"[\w.$ ]{1,40}\(\s*([\"'`])(.*\S)\s*\1\s*\);?", re.DOTALL)
 _CUT: Final = re.compile(
-    r"(?<=[.!?…])(?:[\"')\]”’»*_`¹²³⁴-⁹]|\[\d{1,3}\]){0,4}\s+(?=[^a-z])|\n\s*(?=[^a-z\s])|\s[•·|]\s|;\s|[,;](?=[^\W\d_])|\t"
+    r"(?<=[.!?…])(?:[\"')\]”’»*_`¹²³⁴-⁹]|\[\d{1,3}\]){0,4}\s+(?=[^a-z])|\n\s*(?=[^a-z\s])|\s[•·|]\s|;\s|\t"
+    rf"|[,;](?=[^\W\d_{UNSPACED_LETTERS}])"  # a cell of CSV; prose without spaces has commas of this kind too
     r"|</?[a-z]+[^<>]{0,200}>|\s*[\U0001F300-\U0001FAFF\u2600-\u27BF][\uFE0F\u200D\U0001F300-\U0001FAFF\u2600-\u27BF]*\s*"
 )
 """Cut of a text without full stops, also behind marks that stand after one."""

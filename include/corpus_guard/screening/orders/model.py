@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from corpus_guard.domain import digest, sha256_bytes
 from corpus_guard.errors import SettingsError
-from corpus_guard.screening.orders.concepts import lexicon_digest, normalise
+from corpus_guard.screening.orders.concepts import UNSPACED_LETTERS, lexicon_digest, normalise
 from corpus_guard.screening.orders.features import (
     BUCKETS,
     FEATURES_VERSION,
@@ -41,7 +41,7 @@ MAX_SENTENCES: Final = 20_000
 MAX_TOGETHER: Final = 24
 """Words that open a text together; more are read in parts that overlap by half."""
 _STOPS: Final = ("? ", "! ", "; ", ".\n", "\n\n", "。", "！", "？")
-_UNSPACED: Final = re.compile("[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]")
+_UNSPACED: Final = re.compile(f"[{UNSPACED_LETTERS}]")
 _MARKS: Final = ".,:;!?\"'`*_#()[]{}<>|\u2026\u201c\u201d\u201e\u2018\u2019«»-"
 
 
