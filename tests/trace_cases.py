@@ -157,8 +157,7 @@ def report(shelf: Shelf, query: str = QUESTION, output: str = OUTPUT) -> Complai
 
 
 def rows(shelf: Shelf, what: sa.Table, *conditions: Any) -> list[Any]:
-    with shelf.ledger.read() as connection:
-        return list(connection.execute(sa.select(what).where(*conditions)))
+    return shelf.ledger.rows(sa.select(what).where(*conditions))
 
 
 def told(shelf: Shelf, kind: str) -> list[Any]:

@@ -48,8 +48,7 @@ def test_between_two_tasks_the_run_is_running(deployment: Workspace, monkeypatch
 
     with deployment.guard() as guard:
         assert [run["state"] for run in _status(guard)["runs"]] == ["running"]
-        with guard.ledger.write() as connection:
-            connection.execute(runs.update().values(awaited_until=now()))
+        guard.ledger.execute(runs.update().values(awaited_until=now()))
         assert _status(guard)["interrupted"] == ["corpus_refresh/r1"]
 
 

@@ -29,8 +29,7 @@ def batch(sqlite_ledger: Ledger, storage: Storage) -> str:
     """Two versions that wait in one batch; nothing is published, so no collection is opened."""
     shelf = Shelf(sqlite_ledger, storage, ChromaStore("http://127.0.0.1:1", "never"))
     shelf.record((PUMPS, Verdict.QUARANTINE), (QUAYS, Verdict.QUARANTINE))
-    with sqlite_ledger.read() as connection:
-        return str(connection.scalar(sa.select(versions.c.batch).limit(1)))
+    return str(sqlite_ledger.scalar(sa.select(versions.c.batch).limit(1)))
 
 
 def rewrite(storage: Storage, batch: str, *stored: Version) -> None:

@@ -74,8 +74,7 @@ def processor_seconds() -> float:
 def main(folder: str, number: str = "1000000", url: str = "") -> None:
     """Fill a ledger that is empty, and print seconds of the processor."""
     ledger = Ledger(url or f"sqlite:///{Path(folder) / 'exposure.sqlite'}")
-    with ledger.read() as connection:
-        is_new = connection.scalar(sa.select(retrievals.c.retrieval_id).limit(1)) is None
+    is_new = ledger.scalar(sa.select(retrievals.c.retrieval_id).limit(1)) is None
     if is_new:
         started = processor_seconds()
         fill(ledger, int(number))

@@ -294,8 +294,7 @@ def test_a_second_refresh_leaves_at_once_or_waits(
         one_line(
             run("refresh"), 5, "run first has refreshed pages since", "nothing was done. Wait for it, or add --wait"
         )
-        with guard.ledger.read() as connection:
-            assert connection.scalar(sa.select(runs.c.run_id).order_by(runs.c.started_at.desc())) == "first"
+        assert guard.ledger.scalar(sa.select(runs.c.run_id).order_by(runs.c.started_at.desc())) == "first"
         monkeypatch.setattr("corpus_guard.ledger.runs.time.sleep", lambda seconds: end_run(guard.ledger, "first", {}))
         assert run("refresh", "--wait", "--json").json["documents"] > 0
 

@@ -232,8 +232,7 @@ def test_the_corpus_of_another_day(run: Run, lite_shelf: Shelf) -> None:
 
 
 def test_a_corpus_that_serves_nothing_is_named_as_the_reason(run: Run, lite_shelf: Shelf) -> None:
-    with lite_shelf.ledger.read() as connection:
-        served = connection.scalars(sa.select(documents.c.doc_id)).all()
+    served = lite_shelf.ledger.scalars(sa.select(documents.c.doc_id))
     lite_shelf.retire(*served)
     lite_shelf.drain()
 

@@ -173,8 +173,7 @@ def test_a_home_of_an_older_release_opens_and_holds_and_its_collection_is_marked
     with deployment.guard() as guard:
         guard.refresh()
         collection = chroma.get_collection(guard.store.collection_name(TrustLevel.OPEN))
-        with guard.ledger.write() as connection:
-            connection.execute(sa.text("DROP TABLE deployment"))
+        guard.ledger.execute(sa.text("DROP TABLE deployment"))
         guard.storage.remove(OWNER_FILE)
     collection.modify(metadata={MODEL_KEY: (collection.metadata or {})[MODEL_KEY]})
     with Ledger(deployment.settings.ledger).write() as connection:

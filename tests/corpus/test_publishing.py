@@ -430,8 +430,7 @@ def test_a_verdict_and_what_goes_with_it_are_written_together_or_not_at_all(shel
         raise ConnectionError
 
     assert not shelf.in_ledger("pending")
-    with shelf.ledger.read() as connection:
-        assert connection.scalar(sa.select(sa.func.count()).select_from(events)) == 0
+    assert shelf.ledger.scalar(sa.select(sa.func.count()).select_from(events)) == 0
 
 
 def test_without_work_no_store_is_opened(shelf: Shelf) -> None:
@@ -504,10 +503,9 @@ def statements_of(ledger: Ledger, change: Callable[[], None]) -> int:
 def decided(shelf: Shelf, choice: Choice, *, applied: bool = True) -> None:
     (made,) = deciding.decided(shelf.ledger, A.version_id, choice)
     if applied:
-        with shelf.ledger.write() as connection:
-            connection.execute(
-                decisions.update().where(decisions.c.decision_id == made.decision_id).values(applied_at=now())
-            )
+        shelf.ledger.execute(
+            decisions.update().where(decisions.c.decision_id == made.decision_id).values(applied_at=now())
+        )
 
 
 def _foreign_chunk() -> dict[str, object]:

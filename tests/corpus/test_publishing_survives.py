@@ -37,8 +37,7 @@ def test_killed_at_any_moment_it_converges(lite_shelf: Shelf, tmp_path: Path) ->
 @pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.slow), QUICK])
 def test_killed_at_any_moment_of_a_repair_it_converges(lite_shelf: Shelf, tmp_path: Path, every: int) -> None:
     _kill_at_every_moment(lite_shelf, Sizes(losing=True), tmp_path / "tape", every)
-    with lite_shelf.ledger.read() as connection:
-        repairs = connection.execute(sa.select(events.c.body).where(events.c.kind == "relinked")).scalars().all()
+    repairs = lite_shelf.ledger.scalars(sa.select(events.c.body).where(events.c.kind == "relinked"))
     assert repairs
     assert all(body["republished"] for body in repairs)
 
@@ -114,8 +113,7 @@ def test_one_process_publishes_what_another_recorded_once(shelf: Shelf) -> None:
     assert together(Place.of(shelf), [Journey(_accepted(mine)), Journey(_accepted(yours))]) == [0, 0]
 
     assert shelf.check_agreement() == shelf.held_by(*mine, *yours)
-    with shelf.ledger.read() as connection:
-        bodies = connection.execute(sa.select(events.c.body).where(events.c.kind == "published")).scalars().all()
+    bodies = shelf.ledger.scalars(sa.select(events.c.body).where(events.c.kind == "published"))
     assert sum(len(body["chunks"]) for body in bodies) == 40
 
 

@@ -158,8 +158,7 @@ def test_what_somebody_changed_is_not_claimed(lite_shelf: Shelf) -> None:
     assert [record.chunk_id for record in claimed] == [honest]
     assert set(lite_shelf.in_ledger("pending")) == {(name, honest)}
     assert set(lite_shelf.in_ledger()) == {(name, changed), (name, unknown)}
-    with lite_shelf.ledger.read() as connection:
-        [body] = connection.execute(sa.select(events.c.body).where(events.c.kind == "relinked")).scalars().all()
+    [body] = lite_shelf.ledger.scalars(sa.select(events.c.body).where(events.c.kind == "relinked"))
     assert body == {"lost": ["f" * 32], "republished": [honest]}
     assert lite_shelf.drain() == (1, 0)  # killed here, the next one publishes it again
 

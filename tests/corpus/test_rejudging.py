@@ -74,8 +74,7 @@ def test_what_waited_and_may_pass_is_published(shelf: Shelf) -> None:
     assert shelf.check_agreement() == shelf.held_by(one)
     stored = row(shelf, one)
     assert (stored.verdict, stored.policy_digest, stored.run_id) == ("accept", "1" * 64, "rescreen-1")
-    with shelf.ledger.read() as connection:
-        assert connection.execute(sa.select(findings)).all() == []
+    assert shelf.ledger.rows(sa.select(findings)) == []
 
 
 def test_what_stays_served_is_not_touched_and_needs_no_vectors(shelf: Shelf) -> None:
@@ -179,10 +178,9 @@ def test_the_event_log_tells_old_and_new(shelf: Shelf) -> None:
     shelf.serve(one)
     rejudge(shelf, (one, QUARANTINE), shadow_verdict=REJECT)
 
-    with shelf.ledger.read() as connection:
-        told = connection.execute(
-            sa.select(events.c.kind, events.c.body).where(events.c.subject == one.version_id).order_by(events.c.seq)
-        ).all()
+    told = shelf.ledger.rows(
+        sa.select(events.c.kind, events.c.body).where(events.c.subject == one.version_id).order_by(events.c.seq)
+    )
     assert [(event.kind, event.body["verdict"], event.body["shadow_verdict"]) for event in told] == [
         ("judged", "accept", None),
         ("rejudged", "quarantine", "reject"),

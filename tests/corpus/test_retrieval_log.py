@@ -34,13 +34,11 @@ def ask(log: RetrievalLog, text: str, day: float = 0, **fields: object) -> None:
 
 
 def asked(ledger: Ledger) -> dict[str, tuple[str, int]]:
-    with ledger.read() as connection:
-        return {row.text: (row.origin, row.count) for row in connection.execute(sa.select(queries))}
+    return {row.text: (row.origin, row.count) for row in ledger.rows(sa.select(queries))}
 
 
 def logged(ledger: Ledger) -> int:
-    with ledger.read() as connection:
-        return connection.scalar(sa.select(sa.func.count()).select_from(retrievals)) or 0
+    return ledger.scalar(sa.select(sa.func.count()).select_from(retrievals)) or 0
 
 
 @pytest.mark.parametrize("other", ["HOW deep is the quay", "how  deep is\nthe quay?", "Ｈow deep is the quay ?!"])
@@ -55,8 +53,7 @@ def test_equal_questions_are_counted_and_the_first_spelling_stays(ledger: Ledger
         ask(log, text, day)
 
     assert asked(ledger) == {"How deep is the quay?": ("log", 2), "Who opens?": ("log", 1)}
-    with ledger.read() as connection:
-        row = connection.execute(sa.select(queries).where(queries.c.count == 2)).one()
+    [row] = ledger.rows(sa.select(queries).where(queries.c.count == 2))
     assert (row.first_seen_at, row.last_seen_at) == (START, START + DAY)
     assert logged(ledger) == 3
 
@@ -65,8 +62,7 @@ def test_a_late_report_moves_no_clock_back(ledger: Ledger) -> None:
     add_question(ledger, "Who opens?", at=START + 5 * DAY)
     add_question(ledger, "who opens", QueryOrigin.LOG)
 
-    with ledger.read() as connection:
-        row = connection.execute(sa.select(queries)).one()
+    [row] = ledger.rows(sa.select(queries))
     assert (row.last_seen_at, row.origin, row.count) == (START + 5 * DAY, "report", 2)
 
 
@@ -99,8 +95,7 @@ def test_hostile_questions_and_ids_are_stored_in_bounded_length(ledger: Ledger, 
 
     ask(RetrievalLog(ledger, days=3_000), text, session=text, withheld=(record,) * (MAX_LISTED_RECORDS + 5))
 
-    with ledger.read() as connection:
-        row = connection.execute(sa.select(retrievals, queries.c.text).join(queries)).one()
+    [row] = ledger.rows(sa.select(retrievals, queries.c.text).join(queries))
     assert len(row.text) <= MAX_QUERY_CHARS
     assert len(row.session) <= MAX_NAME_CHARS
     assert len(row.withheld) == MAX_LISTED_RECORDS
@@ -113,8 +108,7 @@ def test_with_a_key_neither_question_nor_answer_is_stored(ledger: Ledger) -> Non
         [LoggedRetrieval("Who opens?", (), at=START, answer="Ann", sketch="0" * 32)]
     )
 
-    with ledger.read() as connection:
-        row = connection.execute(sa.select(queries, retrievals.c.answer).join(retrievals)).one()
+    [row] = ledger.rows(sa.select(queries, retrievals.c.answer).join(retrievals))
     assert (row.text, row.answer, row.sketch) == ("", None, "0" * 32)
     assert row.query_id == query_id("who opens", key)
     assert row.query_id not in {query_id("who opens"), query_id("who opens", b"other")}

@@ -348,8 +348,7 @@ def test_each_query_is_logged_with_what_was_served_and_what_was_not(
 def test_without_a_log_nothing_is_written(served: Shelf) -> None:
     filtering(served, Refusing()).query("passage 1", k=2)
 
-    with served.ledger.read() as connection:
-        assert connection.scalar(sa.select(sa.func.count()).select_from(retrievals)) == 0
+    assert served.ledger.scalar(sa.select(sa.func.count()).select_from(retrievals)) == 0
 
 
 def enhance(shelf: Shelf, text: str, **row: Any) -> None:
@@ -368,8 +367,7 @@ def enhance(shelf: Shelf, text: str, **row: Any) -> None:
         "created_at": at(0),
         **row,
     }
-    with shelf.ledger.write() as connection:
-        connection.execute(enhancements.insert().values(**values))
+    shelf.ledger.execute(enhancements.insert().values(**values))
 
 
 def test_an_enhancement_is_marked_and_no_filter_drops_it(served: Shelf) -> None:

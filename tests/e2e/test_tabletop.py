@@ -92,8 +92,7 @@ class Tabletop:
 
     def read(self, statement: sa.Select[Any]) -> list[Any]:
         ledger = Ledger(f"sqlite:///{self.home / 'ledger.sqlite'}")
-        with ledger.read() as connection:
-            rows = list(connection.execute(statement))
+        rows = ledger.rows(statement)
         ledger.close()
         return rows
 

@@ -60,10 +60,7 @@ def decide(ledger: Ledger, version: Version, verdict: str, *, minute: float = 60
 
 
 def judged_at(ledger: Ledger, version: Version, when: datetime) -> None:
-    with ledger.write() as connection:
-        connection.execute(
-            sa.update(versions).where(versions.c.version_id == version.version_id).values(judged_at=when)
-        )
+    ledger.execute(sa.update(versions).where(versions.c.version_id == version.version_id).values(judged_at=when))
 
 
 EVERY = tuple(

@@ -78,8 +78,7 @@ def test_ids_follow_from_content_and_tell_equal_places_apart(sqlite_ledger: Ledg
     remember(sqlite_ledger, "a.md", a_finding(message="one"), a_finding(message="two"), a_finding("typos.swarm"))
     once = [one.uid for one in export_findings(sqlite_ledger)]
 
-    with sqlite_ledger.write() as connection:  # judged again, in other words
-        connection.execute(findings.update().values(message="three", score=0.1))
+    sqlite_ledger.execute(findings.update().values(message="three", score=0.1))
 
     assert [one.uid for one in export_findings(sqlite_ledger)] == once
     assert len(set(once)) == 3
@@ -105,8 +104,7 @@ def test_a_replaced_version_is_not_current(full: Ledger) -> None:
 def test_numbers_are_finite_and_what_cannot_be_weighed_weighs_most(ledger: Ledger) -> None:
     remember(ledger, "a.md", a_finding(), a_finding("typos.swarm"))
     broken = float("nan") if ledger.url.get_backend_name() == "postgresql" else float("inf")
-    with ledger.write() as connection:
-        connection.execute(findings.update().where(findings.c.ordinal == 0).values(score=broken))
+    ledger.execute(findings.update().where(findings.c.ordinal == 0).values(score=broken))
 
     assert [one.finding.score for one in export_findings(ledger)] == [1.0, 0.9]
 

@@ -123,8 +123,7 @@ def test_a_burst_is_told_once_by_an_event_without_texts(served: Ledger) -> None:
     assert second.alerts == ()
     [alert] = list_alerts(served)
     assert (alert.source, alert.uri, alert.chunk_id) == ("wiki", "late.md", "late-c")
-    with served.read() as connection:
-        [event] = connection.execute(sa.select(events).where(events.c.kind == "retrieval_alert")).all()
+    [event] = served.rows(sa.select(events).where(events.c.kind == "retrieval_alert"))
     assert "author" not in str(event)
     assert "pays" not in str(event)
 
@@ -196,12 +195,11 @@ def test_an_application_with_its_own_names_is_one_alert(served: Ledger) -> None:
 
 
 def test_an_answer_that_turns_with_a_seal_is_named_with_its_new_text(served: Ledger) -> None:
-    with served.write() as connection:
-        connection.execute(
-            seals.insert().values(
-                run_id="r", manifest="m", manifest_sha256="0", chunks=1, sealed_at=NOW - timedelta(days=2)
-            )
+    served.execute(
+        seals.insert().values(
+            run_id="r", manifest="m", manifest_sha256="0", chunks=1, sealed_at=NOW - timedelta(days=2)
         )
+    )
 
     def answers(question: str, texts: tuple[str, str]) -> Iterator[LoggedRetrieval]:
         for side, (days, chunk) in enumerate(((4, "c1"), (1, "late-c"))):
@@ -240,8 +238,7 @@ def test_the_budget_holds_back_and_says_so(served: Ledger, monkeypatch: pytest.M
 
     assert (len(result.alerts), result.over_budget, result.budget) == (1, 3, 1)
     assert "3 candidates are over the budget of 1 alerts a week" in result.limits
-    with served.read() as connection:
-        [event] = connection.execute(sa.select(events).where(events.c.kind == "retrieval_alerts_over_budget")).all()
+    [event] = served.rows(sa.select(events).where(events.c.kind == "retrieval_alerts_over_budget"))
     assert event.body == {"candidates": 3, "budget": 1}
 
 

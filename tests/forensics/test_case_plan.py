@@ -257,8 +257,7 @@ def test_each_line_of_the_timeline_is_the_event_it_names(lite_shelf: Shelf, guar
 
     lines = case_timeline(guard.ledger, after, scope_of(guard.ledger, after), [seen])
 
-    with guard.ledger.read() as connection:
-        logged = {row.seq: row for row in connection.execute(sa.select(events))}
+    logged = {row.seq: row for row in guard.ledger.rows(sa.select(events))}
     for line in lines:
         if line.seq is None:
             assert (line.proof, line.leaf) == (UNSIGNED, "")

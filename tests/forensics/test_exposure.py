@@ -161,8 +161,7 @@ def test_the_log_says_from_when_on_it_is_complete(exposed: Ledger) -> None:
 def test_what_a_purge_erased_is_still_known_to_have_been_served(exposed: Ledger) -> None:
     log(exposed).add([LoggedRetrieval("How deep?", (LoggedChunk("a1"), LoggedChunk("b1")), at=START)])
     row = {"purge_id": "abcdef12" * 4, "state": "closed", "subject": {}, "versions": ["v-doc-a"], "requested_by": "ada"}
-    with exposed.write() as connection:
-        connection.execute(purges.insert().values(**row, reason="planted", requested_at=START, run_id="r"))
+    exposed.execute(purges.insert().values(**row, reason="planted", requested_at=START, run_id="r"))
 
     subject = find_subject(exposed, "abcdef12")
 

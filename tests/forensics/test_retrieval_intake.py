@@ -84,8 +84,7 @@ def stored(ledger: Ledger) -> list[tuple[Any, ...]]:
         .join(retrieved_chunks, retrieved_chunks.c.retrieval_id == retrievals.c.retrieval_id)
         .order_by(retrievals.c.retrieval_id, retrieved_chunks.c.rank)
     )
-    with ledger.read() as connection:
-        return [tuple(row) for row in connection.execute(statement)]
+    return [tuple(row) for row in ledger.rows(statement)]
 
 
 @pytest.mark.parametrize(("sent", "user"), [(GEN_AI, "ann"), (OPENINFERENCE, None)])
@@ -119,8 +118,7 @@ def test_what_is_sent_twice_is_stored_once(sqlite_ledger: Ledger) -> None:
     again = add_otlp_request(log_, request(GEN_AI, OPENINFERENCE))
 
     assert (again.new, again.repeated) == (1, 1)
-    with sqlite_ledger.read() as connection:
-        assert connection.scalar(sa.select(queries.c.count)) == 2
+    assert sqlite_ledger.scalar(sa.select(queries.c.count)) == 2
 
 
 def test_an_id_with_another_content_overwrites_nothing(sqlite_ledger: Ledger) -> None:

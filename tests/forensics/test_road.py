@@ -51,8 +51,7 @@ def test_the_list_is_cut_and_the_counts_are_not(travelled: Ledger) -> None:
 
 
 def test_without_common_words_run_or_author_none_is_found(travelled: Ledger) -> None:
-    with travelled.write() as connection:
-        connection.execute(sa.delete(bands))
+    travelled.execute(sa.delete(bands))
     subject = find_subject(travelled, "stranger")
 
     assert {sibling.doc_id for sibling in find_road_siblings(travelled, subject).siblings} == {"words"}

@@ -35,8 +35,7 @@ def test_rows_of_an_older_release_are_adopted_page_by_page(ledger: Ledger) -> No
     opened = Ledger(of_an_older_release(ledger))
 
     assert problems(opened) == []
-    with opened.read() as connection:
-        adopted = connection.execute(sa.select(events).where(events.c.subject == "results")).all()
+    adopted = opened.rows(sa.select(events).where(events.c.subject == "results"))
     assert {event.kind for event in adopted} == {"adopted"}
     assert [len(event.body["groups"]) for event in adopted] == [GROUPS_PER_EVENT, GROUPS_PER_EVENT, GROUPS]
     opened.close()
@@ -64,10 +63,8 @@ def test_opening_again_adopts_nothing_more(ledger: Ledger) -> None:
     url = of_an_older_release(ledger)
     Ledger(url).close()
     count = sa.select(sa.func.count()).select_from(events)
-    with ledger.read() as connection:
-        before = connection.scalar(count)
+    before = ledger.scalar(count)
 
     Ledger(url).close()
 
-    with ledger.read() as connection:
-        assert connection.scalar(count) == before
+    assert ledger.scalar(count) == before

@@ -39,8 +39,7 @@ def address(ledger: Ledger) -> str:
 
 
 def count(ledger: Ledger, table: sa.Table) -> int:
-    with ledger.read() as connection:
-        return connection.scalar(sa.select(sa.func.count()).select_from(table)) or 0
+    return ledger.scalar(sa.select(sa.func.count()).select_from(table)) or 0
 
 
 class TestDeploymentId:
@@ -88,8 +87,7 @@ class TestTransactions:
         writers = [keeper.run(keeper.write_many, address(ledger), writer, 100, start) for writer in range(2)]
 
         assert [keeper.ended(writer) for writer in writers] == [0, 0]
-        with ledger.read() as connection:
-            rows = connection.execute(sa.select(events).order_by(events.c.seq)).all()
+        rows = ledger.rows(sa.select(events).order_by(events.c.seq))
         assert [row.seq for row in rows] == list(range(200))
         previous = GENESIS_LEAF
         for row in rows:
@@ -178,8 +176,7 @@ class TestInserting:
             insert_missing(connection, results, many)
             upsert(connection, results, [{**row, "findings": ["x"]} for row in many], ["findings"])
 
-        with ledger.read() as connection:
-            found = connection.execute(sa.select(results.c.findings)).scalars().all()
+        found = ledger.scalars(sa.select(results.c.findings))
         assert found == [["x"]] * len(many)
 
     def test_nothing_to_insert(self, ledger: Ledger) -> None:
@@ -194,8 +191,7 @@ class TestEvents:
             with ledger.write() as connection:
                 append_event(connection, "kind", str(number), "run", answer=number, text="naïve <b>")
 
-        with ledger.read() as connection:
-            rows = connection.execute(sa.select(events).order_by(events.c.seq)).all()
+        rows = ledger.rows(sa.select(events).order_by(events.c.seq))
         assert [(row.subject, row.body) for row in rows] == [
             (str(number), {"answer": number, "text": "naïve <b>"}) for number in range(3)
         ]
@@ -205,8 +201,7 @@ class TestEvents:
         for number in range(3):
             with ledger.write() as connection:
                 append_event(connection, "kind", str(number), "run", risk=0.25, rows=[{"a": 1.5}], text="\udce9")
-        with ledger.read() as connection:
-            rows = connection.execute(sa.select(events).order_by(events.c.seq)).all()
+        rows = ledger.rows(sa.select(events).order_by(events.c.seq))
 
         previous = GENESIS_LEAF
         for row in rows:
@@ -225,8 +220,7 @@ class TestEvents:
         with ledger.write() as connection:
             append_event(connection, "kind", "kept", "run")
 
-        with ledger.read() as connection:
-            assert connection.execute(sa.select(events.c.seq, events.c.subject)).all() == [(0, "kept")]
+        assert ledger.rows(sa.select(events.c.seq, events.c.subject)) == [(0, "kept")]
 
     @pytest.mark.parametrize(
         "statement",
@@ -257,8 +251,7 @@ class TestEvents:
 class TestTimes:
     @pytest.mark.parametrize("zone", [UTC, timezone(timedelta(hours=5, minutes=45)), timezone(timedelta(hours=-8))])
     def test_a_time_comes_back_as_the_same_moment_in_utc(self, ledger: Ledger, zone: timezone) -> None:
-        with ledger.write() as connection:
-            connection.execute(runs.insert().values(a_run("r", started_at=NOON.astimezone(zone))))
+        ledger.execute(runs.insert().values(a_run("r", started_at=NOON.astimezone(zone))))
 
         with ledger.read() as connection:
             row = connection.execute(sa.select(runs.c.started_at, runs.c.finished_at)).one()
@@ -268,8 +261,7 @@ class TestTimes:
 
     def test_a_server_with_another_time_zone_changes_nothing(self, postgresql_ledger: Ledger) -> None:
         ledger = Ledger(address(postgresql_ledger) + "?options=-ctimezone%3DAsia/Kathmandu")
-        with ledger.write() as connection:
-            connection.execute(runs.insert().values(a_run("r")))
+        ledger.execute(runs.insert().values(a_run("r")))
 
         with ledger.read() as connection:
             assert connection.scalar(sa.text("SHOW timezone")) == "Asia/Kathmandu"

@@ -41,7 +41,6 @@ def test_states_are_stored_as_plain_text(ledger: Ledger) -> None:
         insert_missing(connection, runs, [row])
         upsert(connection, runs, [{**row, "state": RunState.FAILED}], ["state"])
 
-    with ledger.read() as connection:
-        [stored] = connection.execute(sa.select(runs.c.kind, runs.c.state).where(runs.c.state == RunState.FAILED))
+    [stored] = ledger.rows(sa.select(runs.c.kind, runs.c.state).where(runs.c.state == RunState.FAILED))
     assert [type(value) for value in stored] == [str, str]
     assert tuple(stored) == ("refresh", "failed")

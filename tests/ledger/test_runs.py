@@ -24,8 +24,7 @@ from corpus_guard.ledger.tables import events, runs
 
 
 def state(ledger: Ledger, run_id: str) -> str:
-    with ledger.read() as connection:
-        run = connection.execute(sa.select(runs).where(runs.c.run_id == run_id)).one()
+    [run] = ledger.rows(sa.select(runs).where(runs.c.run_id == run_id))
     return run_state(ledger, run_id, run.state, run.awaited_until)
 
 
@@ -77,8 +76,7 @@ def test_the_next_process_is_awaited_for_a_while(ledger: Ledger) -> None:
     assert row_events(ledger) == 1, "each task would add an event"
 
     for changed_by in (timedelta(seconds=-1), timedelta(days=365)):
-        with ledger.write() as connection:
-            connection.execute(runs.update().values(awaited_until=now() + changed_by))
+        ledger.execute(runs.update().values(awaited_until=now() + changed_by))
         assert state(ledger, "r1") == "interrupted"
 
 
@@ -109,8 +107,7 @@ def test_an_interrupted_run_is_listed_until_a_later_one_has_done_its_work(ledger
 def test_an_interrupted_run_that_nobody_repeats_is_listed_for_a_week(ledger: Ledger) -> None:
     begin_run(ledger, "killed", "purge", "")
     assert interrupted(ledger) == ["killed"]
-    with ledger.write() as connection:
-        connection.execute(runs.update().values(started_at=now() - timedelta(days=8)))
+    ledger.execute(runs.update().values(started_at=now() - timedelta(days=8)))
     assert interrupted(ledger) == []
 
 
@@ -124,8 +121,7 @@ def test_a_second_refresh_of_a_source_is_refused_while_the_first_works(ledger: L
         until(lambda: state(ledger, "r1") == "interrupted")
         begin_refresh(ledger, "r2", "", ["pages", "wiki"])
 
-    with ledger.read() as connection:
-        assert set(connection.scalars(sa.select(runs.c.run_id))) == {"r1", "r2", "r3"}
+    assert set(ledger.scalars(sa.select(runs.c.run_id))) == {"r1", "r2", "r3"}
 
 
 def test_of_many_that_begin_at_once_one_begins(ledger: Ledger) -> None:

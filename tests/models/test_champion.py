@@ -34,8 +34,7 @@ def test_the_last_promotion_of_a_detector_holds_and_no_others(ledger: Ledger, st
 
     assert promoted_digest(ledger, Detector.JUDGE) == first
     assert promoted_digest(ledger, Detector.FILTER) is promoted_digest(ledger, Detector.PROBE) is None
-    with ledger.read() as connection:
-        found = connection.execute(sa.select(events).where(events.c.kind == "promoted").order_by(events.c.seq)).all()
+    found = ledger.rows(sa.select(events).where(events.c.kind == "promoted").order_by(events.c.seq))
     assert [(one.subject, one.run_id, one.body["by"], one.body["digest"]) for one in found] == [
         ("judge", "r", "ada", first),
         ("judge", "r", "ada", second),

@@ -78,8 +78,7 @@ def test_young_files_stay_and_old_files_of_runs_go(guard: Deployment) -> None:
     gone = before - guard.storage.names()
     assert len(gone) == sum(totals["files"] for totals in result["removed"].values())
     assert {name.partition("/")[0] for name in gone} == {"runs", "canaries"}
-    with guard.ledger.read() as connection:
-        told = connection.scalars(sa.select(events.c.body).where(events.c.kind == "cleaned")).all()
+    told = guard.ledger.scalars(sa.select(events.c.body).where(events.c.kind == "cleaned"))
     assert {name for body in told for name in body["files"]} == gone
     assert sum(body["bytes"] for body in told) == sum(totals["bytes"] for totals in result["removed"].values()) > 0
     holds(guard)
@@ -111,8 +110,7 @@ def test_nothing_is_removed_with_no_days_while_a_run_works_or_while_an_incident_
 
 def test_what_is_served_waits_or_was_decided_on_stays(deployment: Workspace, guard: Deployment) -> None:
     """The texts of a version that was served once, of one that a person rejected, and of one that waits."""
-    with guard.ledger.read() as connection:
-        waiting = connection.scalar(sa.select(versions.c.version_id).where(versions.c.state == "quarantined"))
+    waiting = guard.ledger.scalar(sa.select(versions.c.version_id).where(versions.c.state == "quarantined"))
     decided(guard.ledger, waiting, "reject")
     guard.apply_decisions("d1")
     for number in range(2):
@@ -155,8 +153,7 @@ def test_a_rejected_and_replaced_batch_goes_and_says_so(deployment: Workspace, g
 
 def test_what_an_incident_names_stays(deployment: Workspace, guard: Deployment) -> None:
     replaced, _ = empty_page_changes_twice(deployment, guard)
-    with guard.ledger.read() as connection:
-        version = connection.scalar(sa.select(versions.c.version_id).where(versions.c.batch == replaced))
+    version = guard.ledger.scalar(sa.select(versions.c.version_id).where(versions.c.batch == replaced))
     deviation = Deviation(DeviationKind.LEDGER_CHANGED, str(version), "changed", "", "", "", "")
     incident = open_incident(guard.ledger, guard.storage, "i1", [deviation])
     end_incident(guard.ledger, guard.settings, incident.incident_id, "closed", by="mo", reason="a drill", run_id="i1")
@@ -167,8 +164,7 @@ def test_what_an_incident_names_stays(deployment: Workspace, guard: Deployment) 
 
 
 def test_files_to_which_nothing_refers_go(guard: Deployment) -> None:
-    with guard.ledger.read() as connection:
-        folder = str(connection.scalar(sa.select(versions.c.batch).limit(1))).rpartition("/")[0]
+    folder = str(guard.ledger.scalar(sa.select(versions.c.batch).limit(1))).rpartition("/")[0]
     junk = {
         "batches/0123/versions.parquet": DisposableKind.UNRECORDED,
         "batches/0123/signals.parquet": DisposableKind.UNRECORDED,
@@ -216,8 +212,7 @@ def test_a_batch_that_is_recorded_meanwhile_stays(guard: Deployment, monkeypatch
     changed = cleaning._changed_files
 
     def recorded_first(*given: object) -> list[str]:
-        with guard.ledger.write() as connection:
-            connection.execute(versions.update().values(batch=deployment_batch))
+        guard.ledger.execute(versions.update().values(batch=deployment_batch))
         return changed(*given)  # type: ignore[arg-type]
 
     monkeypatch.setattr(cleaning, "_changed_files", recorded_first)

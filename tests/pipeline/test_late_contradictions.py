@@ -57,8 +57,7 @@ def test_a_served_text_that_a_later_trusted_one_contradicts_is_reopened_and_stay
         counter = finding.counterstatement
         assert TRUTH[counter.span.start : counter.span.end].endswith("every 6 months.")
         assert [LIE[value.start : value.end] for value in counter.own_values] == ["every 36 months"]
-        with guard.ledger.read() as connection:
-            (event,) = connection.execute(sa.select(events).where(events.c.kind == "reopened")).all()
+        (event,) = guard.ledger.rows(sa.select(events).where(events.c.kind == "reopened"))
         assert (event.subject, event.body["completed_by"]) == (item.version_id, [counter.version_id])
         assert guard.verify().holds
     assert deployment.refresh("day-3")["reopened"] == 0

@@ -34,8 +34,7 @@ def test_missing_and_changed_bytes_come_back_from_the_source(deployment: Workspa
     assert sorted(result.restored) == sorted([changed.name, missing.name])
     assert result.lost == {}
     assert changed.read_bytes() == (deployment.pages / "good.md").read_bytes()
-    with guard.ledger.read() as connection:
-        told = {row.subject: row.body["lost"] for row in connection.execute(sa.select(events).where(_refetched()))}
+    told = {row.subject: row.body["lost"] for row in guard.ledger.rows(sa.select(events).where(_refetched()))}
     assert told.keys() == {changed.name, missing.name}
     assert told[missing.name] == ""
     assert len(told[changed.name]) == 64

@@ -62,8 +62,7 @@ def paths(guard: Deployment) -> list[Path]:
 
 
 def rebuilt_files(guard: Deployment) -> list[str]:
-    with guard.ledger.read() as connection:
-        return list(connection.scalars(sa.select(events.c.subject).where(events.c.kind == "rebuilt")))
+    return guard.ledger.scalars(sa.select(events.c.subject).where(events.c.kind == "rebuilt"))
 
 
 @pytest.mark.parametrize("how", SPOILED)
@@ -72,8 +71,7 @@ def test_what_waits_to_be_published_is_made_again_and_published(
 ) -> None:
     with guard:
         stop_before_chroma(guard, monkeypatch)
-        with guard.ledger.read() as connection:
-            waiting = connection.scalar(sa.select(sa.func.count()).select_from(publications)) or 0
+        waiting = guard.ledger.scalar(sa.select(sa.func.count()).select_from(publications)) or 0
         names = batches_of_outbox(guard.ledger)
         before = {path: path.read_bytes() for path in paths(guard)}
         for path in before:
@@ -98,8 +96,7 @@ def test_a_release_and_a_rescreening_make_again_what_they_read(deployment: Works
         before = [versions_from_table(guard.storage.read_table(name)) for name in names[:1]]
         for name in names:
             SPOILED["cut short"](Path(guard.storage.location(name)))
-        with guard.ledger.read() as connection:
-            waiting = connection.scalar(sa.select(versions.c.version_id).where(versions.c.state == "quarantined"))
+        waiting = guard.ledger.scalar(sa.select(versions.c.version_id).where(versions.c.state == "quarantined"))
         decided(guard.ledger, waiting)
 
         released = guard.apply_decisions("d1")
@@ -174,8 +171,7 @@ def test_a_parser_that_reads_another_text_publishes_nothing_and_says_so(
             guard.refresh("r2")
 
         assert not batch.exists()
-        with guard.ledger.read() as connection:
-            states = set(connection.scalars(sa.select(publications.c.state)))
+        states = set(guard.ledger.scalars(sa.select(publications.c.state)))
         assert states == {"pending"}
         assert rebuilt_files(guard) == []
 

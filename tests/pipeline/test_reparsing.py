@@ -136,8 +136,7 @@ def test_another_text_may_be_refused_and_leaves_the_service(guard: Deployment, m
 
     assert (result["accepted"], result["quarantined"]) == (0, 1)
     assert "Ignore all previous" not in served(guard)
-    with guard.ledger.read() as connection:
-        states = connection.execute(sa.select(versions.c.stamp, versions.c.state)).all()
+    states = guard.ledger.rows(sa.select(versions.c.stamp, versions.c.state))
     assert {row.stamp["uri"]: row.state for row in states} == {
         "good.md": "accepted",
         "other.md": "quarantined",
@@ -151,8 +150,7 @@ def test_a_release_does_not_cover_a_text_nobody_saw(
     guard: Deployment, monkeypatch: pytest.MonkeyPatch, verdict: Choice
 ) -> None:
     guard.refresh("r1")
-    with guard.ledger.read() as connection:
-        item = connection.scalar(sa.select(versions.c.version_id).where(versions.c.state == "quarantined"))
+    item = guard.ledger.scalar(sa.select(versions.c.version_id).where(versions.c.state == "quarantined"))
     assert item
     deciding.decided(guard.ledger, item, verdict, policy_digest=guard.screening.digest)
     guard.apply_decisions("d1")
@@ -164,8 +162,7 @@ def test_a_release_does_not_cover_a_text_nobody_saw(
 
     assert result["changed"] == [item]
     assert result["releases_undone"] == (verdict == "release")
-    with guard.ledger.read() as connection:
-        state = connection.scalar(sa.select(versions.c.state).where(versions.c.version_id == item))
+    state = guard.ledger.scalar(sa.select(versions.c.state).where(versions.c.version_id == item))
     assert state == ("quarantined" if verdict == "release" else "rejected")
     assert "ignore all previous" not in served(guard)
     holds(guard)
@@ -204,8 +201,7 @@ def test_a_lost_batch_that_reads_differently_is_judged_again(
 
 def test_damaged_raw_bytes_are_counted(guard: Deployment) -> None:
     guard.refresh("r1")
-    with guard.ledger.read() as connection:
-        row = connection.execute(sa.select(versions).where(versions.c.state == "quarantined")).one()
+    [row] = guard.ledger.rows(sa.select(versions).where(versions.c.state == "quarantined"))
     Path(guard.blobs.path(row.content_sha256)).write_bytes(b"other")
 
     assert guard.reparse("p1")["unreadable"] == [row.version_id]

@@ -610,8 +610,7 @@ def test_a_batch_edited_while_a_run_works_is_refused(deployment: Workspace) -> N
             with pytest.raises(Inconsistent, match="it was changed after a run had written it") as caught:
                 step(left)
             assert str(file) in str(caught.value)
-        with guard.ledger.read() as connection:
-            assert not connection.execute(sa.select(versions)).all()
+        assert not guard.ledger.rows(sa.select(versions))
 
 
 def test_an_edited_batch_of_a_killed_run_is_not_taken_over(deployment: Workspace) -> None:

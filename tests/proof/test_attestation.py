@@ -102,20 +102,19 @@ def test_a_person_who_released_it_is_named(lite_shelf: Shelf) -> None:
     version = a_version()
     lite_shelf.record((version, Verdict.QUARANTINE))
     when = now()
-    with lite_shelf.ledger.write() as connection:
-        connection.execute(
-            decisions.insert().values(
-                decision_id="d1",
-                version_id=version.version_id,
-                content_sha256=version.stamp.content_sha256,
-                verdict="release",
-                reviewer="ada",
-                reason="looked at it",
-                policy_digest="1" * 64,
-                decided_at=when,
-                applied_at=when,
-            )
+    lite_shelf.ledger.execute(
+        decisions.insert().values(
+            decision_id="d1",
+            version_id=version.version_id,
+            content_sha256=version.stamp.content_sha256,
+            verdict="release",
+            reviewer="ada",
+            reason="looked at it",
+            policy_digest="1" * 64,
+            decided_at=when,
+            applied_at=when,
         )
+    )
     lite_shelf.serve(version)  # judged again: the decision on these bytes stands
 
     predicate = build_statement(lite_shelf.ledger, version.version_id)["predicate"]
@@ -144,10 +143,9 @@ def test_what_is_not_read_back_yet_is_not_attested(lite_shelf: Shelf) -> None:
     with pytest.raises(Misuse, match="0 of 2 chunks"):
         attest(lite_shelf.ledger, version.version_id, KEY)
     lite_shelf.drain()
-    with lite_shelf.ledger.write() as connection:
-        connection.execute(
-            publications.update().where(publications.c.chunk_id == version.chunks[0].chunk_id).values(state="retiring")
-        )
+    lite_shelf.ledger.execute(
+        publications.update().where(publications.c.chunk_id == version.chunks[0].chunk_id).values(state="retiring")
+    )
     with pytest.raises(Misuse, match="1 of 2 chunks"):
         attest(lite_shelf.ledger, version.version_id, KEY)
 
@@ -172,8 +170,7 @@ def test_a_version_without_chunks_is_not_served(lite_shelf: Shelf) -> None:
 
 
 def test_the_state_decides_even_where_everything_is_published(lite_shelf: Shelf, served: Version) -> None:
-    with lite_shelf.ledger.write() as connection:
-        connection.execute(versions.update().values(state="quarantined"))
+    lite_shelf.ledger.execute(versions.update().values(state="quarantined"))
 
     with pytest.raises(Misuse, match="is quarantined; expected"):
         attest(lite_shelf.ledger, served.version_id, KEY)
@@ -288,8 +285,7 @@ def test_our_statement_under_another_type_is_no_attestation(envelope: Made) -> N
 
 def test_the_ledger_is_read_and_never_written(lite_shelf: Shelf, served: Version) -> None:
     def rows() -> list[Any]:
-        with lite_shelf.ledger.read() as connection:
-            return list(connection.execute(sa.select(versions)))
+        return lite_shelf.ledger.rows(sa.select(versions))
 
     before = rows()
     attest(lite_shelf.ledger, served.version_id, KEY)

@@ -39,8 +39,7 @@ class Sealing:
         return [json.loads(line) for line in manifest_lines(self.shelf.ledger)]
 
     def seals(self) -> int:
-        with self.shelf.ledger.read() as connection:
-            return connection.scalar(sa.select(sa.func.count()).select_from(seals)) or 0
+        return self.shelf.ledger.scalar(sa.select(sa.func.count()).select_from(seals)) or 0
 
 
 @pytest.fixture
@@ -112,8 +111,7 @@ def test_the_file_is_the_lines_under_their_hash(sealing: Sealing) -> None:
     assert sealed.sha256 == sha256_text(content.decode())
     assert sealed.sha256 in sealed.name
     assert sealed.chunks == 6
-    with sealing.shelf.ledger.read() as connection:
-        subject = connection.scalar(sa.select(events.c.subject).where(events.c.kind == "sealed"))
+    subject = sealing.shelf.ledger.scalar(sa.select(events.c.subject).where(events.c.kind == "sealed"))
     assert subject == sealed.sha256
 
 
@@ -129,8 +127,7 @@ def test_the_same_corpus_built_another_way_has_the_same_manifest(
         for version in final:
             other.retire(version.doc_id)
         other.drain()
-        with other.ledger.write() as connection:
-            connection.execute(sa.text("UPDATE documents SET retired_at = NULL"))
+        other.ledger.execute(sa.text("UPDATE documents SET retired_at = NULL"))
     else:
         other.serve(a_version("a", ("first",)), a_version("gone"))
         other.retire(a_version("gone").doc_id)

@@ -112,8 +112,7 @@ KINDS = tuple(os.environ.get("GUARD_TEST_KILL_KINDS", ",".join(WORK)).split(",")
 
 
 def logged(guard: Deployment) -> list[bytes]:
-    with guard.ledger.read() as connection:
-        return [repr(row).encode() for row in connection.execute(sa.select(events).order_by(events.c.seq))]
+    return [repr(row).encode() for row in guard.ledger.rows(sa.select(events).order_by(events.c.seq))]
 
 
 @pytest.mark.slow
@@ -187,8 +186,7 @@ def prepare(deployment: Workspace, kind: str, number: int, served: set[str]) -> 
             statement = sa.select(versions.c.version_id, documents.c.uri).join(
                 documents, documents.c.latest_version == versions.c.version_id
             )
-            with guard.ledger.read() as connection:
-                row = connection.execute(statement.where(versions.c.state == "quarantined")).first()
+            row = guard.ledger.first(statement.where(versions.c.state == "quarantined"))
             if row is None:
                 return ""
             decided(guard.ledger, row.version_id)

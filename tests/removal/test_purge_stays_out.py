@@ -125,8 +125,7 @@ def test_a_case_tells_how_it_first_came_in_and_not_that_it_came_again(without: W
         purged = find_member(guard.ledger, MemberKind.VERSION, "keys.md")
         case = open_case(guard.ledger, "a key", purged, by="ada", reason="a user reported it")
         cause = root_cause(guard.ledger, guard.policy, scope_of(guard.ledger, case))
-        with guard.ledger.read() as connection:
-            judged = list(connection.scalars(sa.select(events.c.run_id).where(events.c.subject == purged[0].id)))
+        judged = guard.ledger.scalars(sa.select(events.c.run_id).where(events.c.subject == purged[0].id))
 
     (version,) = cause.versions
     assert {"r1", "r2"} <= set(judged), "it came again"

@@ -148,8 +148,7 @@ def test_a_restored_document_is_not_accused_again_on_the_same_report(lite_shelf:
 
 def test_two_people_where_a_release_needs_two(lite_shelf: Shelf, guard: Deployment) -> None:
     version_ids = withdrawn(lite_shelf, guard)
-    with guard.ledger.write() as connection:
-        connection.execute(versions.update().where(versions.c.version_id == version_ids[0]).values(severity="critical"))
+    guard.ledger.execute(versions.update().where(versions.c.version_id == version_ids[0]).values(severity="critical"))
     before = served_lies(lite_shelf)
 
     first = decide(guard, version_ids[:1])
@@ -228,10 +227,7 @@ def test_what_nobody_withdrew_cannot_be_restored(guard: Deployment) -> None:
 
 def test_a_copy_that_waited_in_quarantine_waits_again_and_is_not_released(lite_shelf: Shelf, guard: Deployment) -> None:
     (copy,) = serve(lite_shelf, {"copy.md": poison(1)["lie-00.md"]}).values()
-    with guard.ledger.write() as connection:
-        connection.execute(
-            versions.update().where(versions.c.version_id == copy.version_id).values(state="quarantined")
-        )
+    guard.ledger.execute(versions.update().where(versions.c.version_id == copy.version_id).values(state="quarantined"))
     version_ids = withdrawn(lite_shelf, guard)
     assert copy.version_id in version_ids
 

@@ -98,8 +98,7 @@ def test_two_users_of_the_same_login_are_two_people(waiting: Shelf) -> None:
 
 def test_an_approval_that_an_older_release_took_from_a_shell_counts_no_more(waiting: Shelf) -> None:
     release(waiting, REVIEWER)
-    with waiting.ledger.write() as connection:
-        connection.execute(decisions.update().values(auth="cli", reviewer="root", reviewer_id="root"))
+    waiting.ledger.execute(decisions.update().values(auth="cli", reviewer="root", reviewer_id="root"))
 
     with pytest.raises(
         NotAllowed, match=r"by root \(cli\), and nothing proves that this is another person; take that back"

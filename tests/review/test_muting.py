@@ -59,12 +59,7 @@ def test_a_mute_needs_two_people_and_one_lifts_it(waiting_shelf: Shelf, policy: 
     assert [(one.kind, one.reviewer) for one in load_history(ledger).entries] == [
         ("mute", "mo"), ("lift", "ada"), ("confirm", "mo"), ("mute", "ada"),
     ]  # fmt: skip
-    with ledger.read() as connection:
-        kinds = list(
-            connection.scalars(
-                sa.select(events.c.kind).where(events.c.kind.startswith("review_")).order_by(events.c.seq)
-            )
-        )
+    kinds = ledger.scalars(sa.select(events.c.kind).where(events.c.kind.startswith("review_")).order_by(events.c.seq))
     assert kinds == ["review_mute", "review_confirm", "review_lift", "review_mute"]
 
 
@@ -115,12 +110,11 @@ def test_screening_honours_a_mute_of_its_source_alone_until_it_is_lifted(deploym
         assert guard.screening.digest_of("tickets") != plain
         result = guard.rescreen("s1")
         waits = {item.uri for item in load_page(guard.ledger).items}
-        with guard.ledger.read() as connection:
-            kept = connection.execute(
-                sa.select(findings.c.code, findings.c.muted, versions.c.severity)
-                .join(versions, versions.c.version_id == findings.c.version_id)
-                .where(versions.c.state == "accepted", findings.c.severity != Severity.INFO.value)
-            ).all()
+        kept = guard.ledger.rows(
+            sa.select(findings.c.code, findings.c.muted, versions.c.severity)
+            .join(versions, versions.c.version_id == findings.c.version_id)
+            .where(versions.c.state == "accepted", findings.c.severity != Severity.INFO.value)
+        )
         assert list(read_status(guard.ledger, guard.storage, guard.screening, guard.settings)["muted"]) == [
             "tickets"
         ], "whoever asks is told what counts no longer"
@@ -150,8 +144,7 @@ def test_what_comes_in_after_a_mute_is_screened_with_it(deployment: Workspace) -
 
     with deployment.guard() as guard:
         guard.refresh("r2")
-        with guard.ledger.read() as connection:
-            states = dict(connection.execute(sa.select(versions.c.stamp["uri"].as_string(), versions.c.state)).all())
+        states = dict(guard.ledger.rows(sa.select(versions.c.stamp["uri"].as_string(), versions.c.state)))
 
     assert states["tickets.jsonl#t1"] == "quarantined", "what was judged already waits for `guard rescreen`"
     assert states["tickets.jsonl#t2"] in ("accepted", "quarantined")

@@ -44,8 +44,7 @@ def six(ledger: Ledger) -> Ledger:
 
 
 def grow_old(ledger: Ledger, hours: float) -> None:
-    with ledger.write() as connection:
-        connection.execute(versions.update().values(waits_since=now() - timedelta(hours=hours)))
+    ledger.execute(versions.update().values(waits_since=now() - timedelta(hours=hours)))
 
 
 def test_each_item_is_counted_once_by_its_worst_finding(six: Ledger) -> None:

@@ -296,8 +296,7 @@ def test_items_that_state_the_same_stand_together(ledger: Ledger) -> None:
 
 def test_health_counts_what_people_said(hundred: Ledger) -> None:
     items = walk(hundred, QueueFilter(), "risk", 200)
-    with hundred.write() as connection:
-        connection.execute(versions.update().values(waits_since=now() - timedelta(hours=30)))
+    hundred.execute(versions.update().values(waits_since=now() - timedelta(hours=30)))
     for item, choice in zip(items, ("release", "release", "reject", "reject", "reject"), strict=False):
         decided(hundred, item.version_id, choice)  # type: ignore[arg-type]
     (undone,) = decided(hundred, items[5].version_id, "release")

@@ -95,8 +95,7 @@ def test_evidence_says_what_is_served_meanwhile_and_what_was_decided_before(full
         guard.refresh("r3")
         (item,) = (item for item in load_page(guard.ledger).items if item.uri == "good.md")
         shown = load_evidence(guard.ledger, guard.storage, item)
-        with guard.ledger.read() as connection:
-            first = connection.scalar(sa.select(versions.c.version_id).where(versions.c.state == "accepted"))
+        first = guard.ledger.scalar(sa.select(versions.c.version_id).where(versions.c.state == "accepted"))
 
     assert shown.served_version == first
     assert [(past["reviewer"], past["kind"], past["reason"]) for past in shown.history] == [("ada", "reject", "no")]

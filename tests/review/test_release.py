@@ -249,8 +249,7 @@ def test_killed_between_deciding_and_serving_a_second_run_converges(
 def test_an_edited_batch_is_refused_by_name_before_anything_is_embedded(deployment: Workspace, item: QueueItem) -> None:
     with deployment.guard() as guard:
         decided(guard.ledger, item.version_id)
-        with guard.ledger.read() as connection:
-            batch = str(connection.scalar(sa.select(versions.c.batch).where(versions.c.version_id == item.version_id)))
+        batch = str(guard.ledger.scalar(sa.select(versions.c.batch).where(versions.c.version_id == item.version_id)))
         stored = versions_from_table(guard.storage.read_table(batch))
         edited = [replace(version, text=version.text.replace("spare pump", "spare room")) for version in stored]
         Path(guard.storage.location(batch)).unlink()

@@ -51,8 +51,7 @@ def test_it_stays_served_and_waits_in_the_queue_with_a_finding_and_an_event(shel
     assert (finding.code, finding.severity) == ("coordination.reopened", Severity.MEDIUM)
     assert GROUP in finding.message
     assert item.risk == POLICY.risk([finding]) > 0.1
-    with shelf.ledger.read() as connection:
-        (event,) = connection.execute(sa.select(events).where(events.c.kind == "reopened")).all()
+    (event,) = shelf.ledger.rows(sa.select(events).where(events.c.kind == "reopened"))
     assert (event.subject, event.run_id) == (one.version_id, "run-2")
     assert event.body["completed_by"] == [GROUP]
     assert (event.body["state"], event.body["verdict"]) == ("accepted", "accept")
@@ -67,8 +66,7 @@ def test_repeated_it_changes_nothing(shelf: Shelf) -> None:
     assert reopened(shelf, one.doc_id, version_id="e" * 32, run_id="run-3") == 0
 
     assert row(shelf, one.version_id) == before
-    with shelf.ledger.read() as connection:
-        assert connection.scalar(sa.select(sa.func.count()).select_from(findings)) == 1
+    assert shelf.ledger.scalar(sa.select(sa.func.count()).select_from(findings)) == 1
 
 
 def test_only_what_is_served_and_newest_is_reopened(shelf: Shelf) -> None:

@@ -53,8 +53,7 @@ def say(
 
 
 def count(shelf: Shelf, table: sa.Table, *conditions: sa.ColumnElement[bool]) -> int:
-    with shelf.ledger.read() as connection:
-        return connection.scalar(sa.select(sa.func.count()).select_from(table).where(*conditions)) or 0
+    return shelf.ledger.scalar(sa.select(sa.func.count()).select_from(table).where(*conditions)) or 0
 
 
 def test_who_decided_is_kept_with_what_they_saw(waiting: Shelf) -> None:
@@ -298,8 +297,7 @@ def test_a_decision_is_undone_until_it_is_applied(waiting: Shelf) -> None:
 
 def test_what_took_effect_is_not_undone(waiting: Shelf) -> None:
     (made,) = decided(waiting.ledger, A.version_id)
-    with waiting.ledger.write() as connection:
-        connection.execute(decisions.update().values(applied_at=now()))
+    waiting.ledger.execute(decisions.update().values(applied_at=now()))
 
     with pytest.raises(Stale, match="has taken effect; nothing was changed"):
         undo_decision(waiting.ledger, made.decision_id, reviewer=MO, reason="too late")

@@ -111,8 +111,7 @@ def test_a_retired_document_that_comes_back_follows_what_it_was(
 ) -> None:
     a = page("long")
     keep(a)
-    with sqlite_ledger.write() as connection:
-        connection.execute(documents.update().values(target_version=None, retired_at=FETCHED))
+    sqlite_ledger.execute(documents.update().values(target_version=None, retired_at=FETCHED))
     new = page("short", parent=a)
 
     assert set(load_predecessors(sqlite_ledger, storage, [new])) == {new.version_id}
@@ -146,8 +145,7 @@ def test_a_batch_that_is_gone_broken_or_not_the_one_stops_the_step(
     storage.write(batch, storage.read(other))
     with pytest.raises(Inconsistent, match=f"version {a.version_id} is not in it"):
         load_predecessors(sqlite_ledger, storage, new)
-    with sqlite_ledger.write() as connection:
-        connection.execute(versions.update().values(batch="batches/gone/versions.parquet"))
+    sqlite_ledger.execute(versions.update().values(batch="batches/gone/versions.parquet"))
     with pytest.raises(Inconsistent, match="is missing"):
         load_predecessors(sqlite_ledger, storage, new)
 
@@ -155,8 +153,7 @@ def test_a_batch_that_is_gone_broken_or_not_the_one_stops_the_step(
 def test_a_text_that_was_altered_in_storage_stops_the_step(sqlite_ledger: Ledger, storage: Storage, keep: Keep) -> None:
     a = page("long")
     keep(a)
-    with sqlite_ledger.write() as connection:
-        connection.execute(versions.update().where(versions.c.version_id == a.version_id).values(text_sha256="0" * 64))
+    sqlite_ledger.execute(versions.update().where(versions.c.version_id == a.version_id).values(text_sha256="0" * 64))
 
     with pytest.raises(Inconsistent, match="another text than the ledger says"):
         load_predecessors(sqlite_ledger, storage, [page("short", parent=a)])
@@ -186,8 +183,7 @@ def test_more_documents_than_one_question_takes(sqlite_ledger: Ledger, storage: 
     keep(*old)
 
     assert len(load_predecessors(sqlite_ledger, storage, [page("new", one.stamp.uri, one) for one in old])) == 1_100
-    with sqlite_ledger.read() as connection:
-        assert connection.scalar(sa.select(sa.func.count()).select_from(versions)) == 1_100
+    assert sqlite_ledger.scalar(sa.select(sa.func.count()).select_from(versions)) == 1_100
 
 
 def test_a_survey_carries_them_for_one_shard_and_never_writes_them_down() -> None:

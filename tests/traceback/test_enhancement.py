@@ -221,8 +221,7 @@ def test_it_takes_a_name_a_reason_and_an_end_that_lies_ahead(deployment: Workspa
 def test_the_log_tells_of_it_without_a_word_of_it(deployment: Workspace) -> None:
     with deployment.guard() as guard:
         enable(guard, "e1", QUERY, TEXT, **WHO)
-        with guard.ledger.read() as connection:
-            rows = connection.execute(sa.select(events.c.kind, events.c.body).where(events.c.run_id == "e1")).all()
+        rows = guard.ledger.rows(sa.select(events.c.kind, events.c.body).where(events.c.run_id == "e1"))
         assert {"judged", "decided", "enhanced", "published", "sealed"} <= {row.kind for row in rows}
         assert "boat house" not in str(rows)
 
@@ -230,8 +229,7 @@ def test_the_log_tells_of_it_without_a_word_of_it(deployment: Workspace) -> None
 def test_what_was_purged_does_not_come_back_as_an_enhancement(deployment: Workspace) -> None:
     with deployment.guard() as guard:
         enable(guard, "e1", QUERY, TEXT, **WHO)
-        with guard.ledger.read() as connection:
-            doc = connection.scalar(sa.select(documents.c.doc_id).where(documents.c.source == trigger.SOURCE))
+        doc = guard.ledger.scalar(sa.select(documents.c.doc_id).where(documents.c.source == trigger.SOURCE))
         purger = guard.purger
         plan = plan_purge(guard.ledger, guard.storage, guard.blobs, PurgeSelectors(documents=(str(doc),)))
         purger.purge("p1", plan, "ada", "wrong after all")

@@ -105,8 +105,7 @@ def test_only_the_number_is_known_of_what_was_erased(lite_shelf: Shelf, guard: D
         "requested_at": then,
         "run_id": "purge-1",
     }
-    with guard.ledger.write() as connection:
-        connection.execute(purges.insert().values(gone))
+    guard.ledger.execute(purges.insert().values(gone))
 
     corpus = corpus_as_of(guard.ledger, guard.storage, Nearness(), then, QUESTION)
 

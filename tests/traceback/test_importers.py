@@ -755,8 +755,7 @@ class TestMlflow:
         assert counts(run(guard, "mlflow:rag")) == {"rows": 4, "known": 3, "aside": 1}
 
     def test_the_window_is_of_the_assessments(self, guard: Deployment) -> None:
-        with guard.ledger.read() as connection:
-            assert connection.scalar(sa.select(sa.func.count()).select_from(filings)) == 0
+        assert guard.ledger.scalar(sa.select(sa.func.count()).select_from(filings)) == 0
         tomorrow = datetime.now(UTC) + timedelta(days=1)
 
         assert counts(run(guard, "mlflow:rag", since=tomorrow)) == {"rows": 4, "aside": 1, "outside": 3}

@@ -38,8 +38,7 @@ class Blind(Contains):
 @pytest.fixture
 def guard(lite_shelf: Shelf, tmp_path: Path) -> Deployment:
     serve(lite_shelf, {**poison(2), **truth(6)})
-    with lite_shelf.ledger.write() as connection:
-        connection.execute(publications.update().values(changed_at=now() - 30 * DAY))
+    lite_shelf.ledger.execute(publications.update().values(changed_at=now() - 30 * DAY))
     return Deployment(lite_shelf.settings(tmp_path))
 
 
@@ -51,8 +50,7 @@ def closed(guard: Deployment, shelf: Shelf, count: int, judge: Contains | None =
         run(guard, complaint, judge or Contains(), f"old-{number}")
         ids.append(complaint.report_id)
         ended = {"finished_at": now() - (count - number) * DAY, "started_at": now() - (count - number) * DAY}
-        with guard.ledger.write() as connection:
-            connection.execute(traces.update().where(traces.c.run_id == f"old-{number}").values(ended))
+        guard.ledger.execute(traces.update().where(traces.c.run_id == f"old-{number}").values(ended))
     return ids
 
 

@@ -47,8 +47,7 @@ def the_only(ledger: Ledger) -> Report:
 
 
 def count(ledger: Ledger, table: sa.Table, *conditions: Any) -> int:
-    with ledger.read() as connection:
-        return connection.scalar(sa.select(sa.func.count()).select_from(table).where(*conditions)) or 0
+    return ledger.scalar(sa.select(sa.func.count()).select_from(table).where(*conditions)) or 0
 
 
 def traced(ledger: Ledger, report: str, outcome: str, ended: datetime) -> None:
@@ -113,8 +112,7 @@ def test_filing_twice_adds_nothing(ledger: Ledger) -> None:
     assert the_only(ledger) == before
     assert (before.filings, before.weight, before.correct) == (1, 1.0, "12 metres")
     assert count(ledger, events, events.c.kind == "reported") == 1
-    with ledger.read() as connection:
-        asked = connection.execute(sa.select(queries.c.origin, queries.c.count)).one()
+    [asked] = ledger.rows(sa.select(queries.c.origin, queries.c.count))
     assert tuple(asked) == ("report", 1)
 
 
@@ -277,8 +275,7 @@ def test_hostile_text_is_stored_and_is_in_no_event(ledger: Ledger) -> None:
     assert report.query == report.output == (report.correct or "").removeprefix("not ")
     assert SECRET in report.query
     assert "\x00" not in report.query
-    with ledger.read() as connection:
-        told, *digests = connection.execute(sa.select(events.c.body, events.c.subject, events.c.kind)).all()
+    told, *digests = ledger.rows(sa.select(events.c.body, events.c.subject, events.c.kind))
     assert {event.kind for event in digests} == {"rows"}
     assert told.subject == added.report_id
     assert SECRET not in str([event.body for event in (told, *digests)])

@@ -30,8 +30,7 @@ def guard(lite_shelf: Shelf, tmp_path: Path) -> Deployment:
     for night, days in zip(NIGHTS[:2], (9, 2), strict=True):
         run(guard, report(lite_shelf), Contains(says=Label.UNDECIDED), night)
         then = {"started_at": now() - timedelta(days=days), "finished_at": now() - timedelta(days=days)}
-        with guard.ledger.write() as connection:
-            connection.execute(traces.update().where(traces.c.run_id == night).values(then))
+        guard.ledger.execute(traces.update().where(traces.c.run_id == night).values(then))
     run(guard, report(lite_shelf), Contains(), "trace-by-hand")
     run(guard, report(lite_shelf), Contains(), NIGHTS[2])
     run(guard, report(lite_shelf, output="in the kitchen"), Contains(), NIGHTS[2])
@@ -58,12 +57,9 @@ def test_activation_votes_are_counted(guard: Deployment) -> None:
     skipped = night_metrics(read_night(guard.ledger, NIGHTS[2]), read_past_week(guard.ledger, NIGHTS[2]), 0, None)
     vote = {"vote": "clean", "margin": -0.9, "probe": "p", "counts": True, "reason": "counts"}
     of_tonight = traces.c.run_id == NIGHTS[2]
-    with guard.ledger.write() as connection:
-        connection.execute(
-            traces.update()
-            .where(of_tonight, traces.c.outcome == "traced")
-            .values(activations=vote, outcome="undecided")
-        )
+    guard.ledger.execute(
+        traces.update().where(of_tonight, traces.c.outcome == "traced").values(activations=vote, outcome="undecided")
+    )
     heard = night_metrics(read_night(guard.ledger, NIGHTS[2]), read_past_week(guard.ledger, NIGHTS[2]), 0, None)
 
     assert (skipped["activations_skipped"], skipped["activations_counted"]) == (2, 0)

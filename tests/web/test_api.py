@@ -96,8 +96,7 @@ def test_whatever_bytes_are_sent_nothing_is_decided(quarantine: Reviewing, body:
         for path in ("previews", "decisions", f"decisions/{'0' * 32}/undo", "mutes"):
             answer = client.post(f"/api/v1/{path}", content=body, headers={"Content-Type": "application/json"})
             assert answer.status_code in {400, 404, 422}, answer.text[:300]
-    with quarantine.ledger.read() as connection:
-        assert connection.execute(decisions.select()).all() == []
+    assert quarantine.ledger.rows(decisions.select()) == []
 
 
 def _body(one: Any, described: Any) -> st.SearchStrategy[Any]:

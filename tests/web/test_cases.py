@@ -67,8 +67,7 @@ def test_a_step_is_approved_by_a_person_and_nothing_is_done(reviewing: Reviewing
         assert "planted" in page and f"guard case run {case.case_id[:8]}" in page
     (approval,) = find_case(reviewing.ledger, case.case_id).approvals
     assert (approval.step.step_id, approval.by, approval.done_at) == (step_id, "ada", None)
-    with reviewing.ledger.read() as connection:
-        assert not connection.execute(sa.select(events).where(events.c.kind == "withdrawn")).all()
+    assert not reviewing.ledger.rows(sa.select(events).where(events.c.kind == "withdrawn"))
 
 
 def test_a_wrong_answer_is_reported_and_a_case_is_opened_filled_and_closed(reviewing: Reviewing) -> None:

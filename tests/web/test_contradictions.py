@@ -97,8 +97,7 @@ def test_sentences_that_contradict_each_other_in_other_words_stand_side_by_side(
 
 def test_a_purged_sentence_is_gone_from_the_other_document_too(reviewing: Reviewing) -> None:
     item, manual = contradicted(reviewing)
-    with reviewing.ledger.read() as connection:
-        batch = connection.scalar(sa.select(versions.c.batch).where(versions.c.version_id == manual.version_id))
+    batch = reviewing.ledger.scalar(sa.select(versions.c.batch).where(versions.c.version_id == manual.version_id))
     assert batch is not None
     reviewing.storage.remove(batch)
 
@@ -122,12 +121,11 @@ def test_a_served_item_that_was_reopened_can_be_decided_on_its_page(reviewing: R
     served = reviewing.serve("post.md", POST)
     page = f"items/{served.version_id}"
     before = reviewing.client().get(page).text
-    with reviewing.ledger.write() as connection:
-        connection.execute(
-            versions.update()
-            .where(versions.c.version_id == served.version_id)
-            .values(reopened_at=served.stamp.fetched_at, waits_since=served.stamp.fetched_at)
-        )
+    reviewing.ledger.execute(
+        versions.update()
+        .where(versions.c.version_id == served.version_id)
+        .values(reopened_at=served.stamp.fetched_at, waits_since=served.stamp.fetched_at)
+    )
 
     after = reviewing.client().get(page).text
 

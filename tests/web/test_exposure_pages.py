@@ -186,5 +186,4 @@ def test_what_cannot_be_read_is_told_as_otlp_tells_it(reviewing: Reviewing, monk
 
 
 def logged(reviewing: Reviewing) -> int:
-    with reviewing.ledger.read() as connection:
-        return connection.scalar(sa.select(sa.func.count()).select_from(retrievals)) or 0
+    return reviewing.ledger.scalar(sa.select(sa.func.count()).select_from(retrievals)) or 0

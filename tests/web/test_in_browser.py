@@ -378,8 +378,7 @@ def test_a_reason_and_its_button_are_one_line_and_no_mark_lies_on_a_control(
     reviewing: Reviewing, browser: Browser, address: str, ada: Watched
 ) -> None:
     items = [reviewing.wait(f"{number}.md", f"Text number {number}.") for number in range(2)]
-    with reviewing.ledger.write() as connection:
-        connection.execute(versions.update().values(campaign="a" * 32))
+    reviewing.ledger.execute(versions.update().values(campaign="a" * 32))
     with reviewing.client("ada") as client:
         assert client.post("/api/v1/decisions", json=deciding(items[0], "escalate")).status_code == 201
     ada.page.goto(f"{address}history")

@@ -79,8 +79,7 @@ def test_it_is_red_until_a_person_acknowledges_it(reviewing: Reviewing, incident
             and f"{incident.incident_id}/acknowledge" not in page
         )
         assert ada.post(path, json={"reason": "again"}).status_code == 409
-    with reviewing.ledger.read() as connection:
-        (event,) = connection.execute(sa.select(events).where(events.c.kind == "incident_closed"))
+    (event,) = reviewing.ledger.rows(sa.select(events).where(events.c.kind == "incident_closed"))
     assert event.subject == incident.incident_id
     assert event.body == {"by": "ada", "reason": "a backup test wrote to the live store"}
 
@@ -123,8 +122,7 @@ def test_lost_evidence_is_said_and_does_not_hide_the_incident(reviewing: Reviewi
 
 
 def test_a_text_that_is_not_the_sealed_one_is_not_shown_as_such(reviewing: Reviewing, incident: Incident) -> None:
-    with reviewing.ledger.read() as connection:
-        batch = connection.scalar(sa.select(versions.c.batch))
+    batch = reviewing.ledger.scalar(sa.select(versions.c.batch))
     table = reviewing.storage.read_table(batch)
     rows = [{**row, "text": row["text"].replace("morning", "evening")} for row in table.to_pylist()]
     pq.write_table(pa.Table.from_pylist(rows, table.schema), reviewing.home / "storage" / batch)

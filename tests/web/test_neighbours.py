@@ -53,5 +53,4 @@ def test_a_question_finds_what_an_application_would_get(deployment: Workspace) -
 
 
 def count_rows(guard: Deployment) -> int:
-    with guard.ledger.read() as connection:
-        return int(connection.scalar(sa.select(sa.func.count()).select_from(retrievals)) or 0)
+    return int(guard.ledger.scalar(sa.select(sa.func.count()).select_from(retrievals)) or 0)

@@ -183,8 +183,7 @@ def test_what_was_replaced_or_retired_meanwhile_is_a_conflict(reviewing: Reviewi
     if event == "replaced":
         reviewing.wait("moving.md", "second", minute=5)
     else:
-        with reviewing.ledger.write() as connection:
-            connection.execute(documents.update().values(retired_at=now()))
+        reviewing.ledger.execute(documents.update().values(retired_at=now()))
     with reviewing.client() as client:
         answer = client.post("/api/v1/decisions", json=deciding(item))
         page = client.get(f"/items/{item.version_id}").text
@@ -239,8 +238,7 @@ def test_the_history_offers_to_undo_a_rejection_that_took_effect_and_no_such_rel
         for choice in ("reject", "release"):
             item = reviewing.wait(f"{choice}.md")
             (made,) = told(client.post("/api/v1/decisions", json=deciding(item, choice)))["decisions"]
-            with reviewing.ledger.write() as connection:
-                connection.execute(decisions.update().values(applied_at=now()))
+            reviewing.ledger.execute(decisions.update().values(applied_at=now()))
             page = client.get("/history").text
             assert "took effect" in page
             offered[choice] = f"decisions/{made['decision_id']}/undo" in page
@@ -398,8 +396,7 @@ def test_health_tells_what_waits_and_what_people_said(reviewing: Reviewing) -> N
     with reviewing.client() as client:
         told(client.post("/api/v1/decisions", json=deciding(items[0], "release")))
         told(client.post("/api/v1/decisions", json=deciding(items[1], "reject")))
-        with reviewing.ledger.write() as connection:
-            connection.execute(versions.update().values(waits_since=now() - timedelta(days=3)))
+        reviewing.ledger.execute(versions.update().values(waits_since=now() - timedelta(days=3)))
         found = told(client.get("/api/v1/health"))
         page = client.get("/health").text
     assert found["waiting"]["overdue"] == 1 and found["overdue"]["items"] == 1
@@ -411,13 +408,11 @@ def test_health_tells_what_waits_and_what_people_said(reviewing: Reviewing) -> N
 def test_looking_writes_nothing(reviewing: Reviewing) -> None:
     item = reviewing.wait()
     count = sa.select(sa.func.count()).select_from(events)
-    with reviewing.ledger.read() as connection:
-        before = connection.scalar(count)
+    before = reviewing.ledger.scalar(count)
     with reviewing.client() as client:
         for path in ("/", f"/items/{item.version_id}", "/history", "/corpus", "/health", "/api/v1/queue.csv"):
             assert client.get(path).status_code == 200
-    with reviewing.ledger.read() as connection:
-        assert connection.scalar(count) == before
+    assert reviewing.ledger.scalar(count) == before
 
 
 def test_every_view_and_decision_on_both_kinds_of_ledger(tmp_path: Path, ledger_url: str) -> None:
@@ -648,8 +643,7 @@ def test_an_item_names_its_campaign_where_others_belong_to_it(reviewing: Reviewi
 def test_a_campaign_begins_on_its_first_page_from_wherever_it_is_opened(reviewing: Reviewing) -> None:
     made = [a_version(f"{number}.md", [f"Text number {number}."]) for number in range(60)]
     reviewing.record(*((version, Verdict.QUARANTINE) for version in made), findings=[a_finding()])
-    with reviewing.ledger.write() as connection:
-        connection.execute(versions.update().values(campaign="a" * 32))
+    reviewing.ledger.execute(versions.update().values(campaign="a" * 32))
     client = reviewing.client()
     (following,) = re.findall(r'rel="next" href="\./(\?[^"]+)"', client.get("/").text)
     page = client.get(f"/{html.unescape(following)}").text

@@ -175,8 +175,7 @@ def _version(ledger: Ledger, name: str) -> str:
     statement = sa.select(documents.c.source, documents.c.target_version).where(
         documents.c.uri.in_(names) | (documents.c.source + "/" + documents.c.uri).in_(names)
     )
-    with ledger.read() as connection:
-        rows = connection.execute(statement.order_by(documents.c.source)).all()
+    rows = ledger.rows(statement.order_by(documents.c.source))
     if not rows:
         return find_item(ledger, name).version_id
     if len(rows) > 1:

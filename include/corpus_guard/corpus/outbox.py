@@ -112,8 +112,7 @@ def _pending(ledger: Ledger, last: Row | None) -> Sequence[Row]:
     if last is not None:
         previous = (last.vectors, last.version_id, last.chunk_id, last.collection)
         statement = statement.where(sa.tuple_(*order) > sa.tuple_(*previous))
-    with ledger.read() as connection:
-        return connection.execute(statement).all()
+    return ledger.rows(statement)
 
 
 def _publish(ledger: Ledger, storage: Storage, store: Store, run_id: str, group: Sequence[Row]) -> list[ChunkRecord]:
@@ -289,8 +288,7 @@ def _retiring(ledger: Ledger) -> Sequence[Row]:
         .order_by(publications.c.collection, publications.c.chunk_id)
         .limit(CHUNKS_PER_GROUP)
     )
-    with ledger.read() as connection:
-        return connection.execute(statement).all()
+    return ledger.rows(statement)
 
 
 def _retire(ledger: Ledger, store: Store, run_id: str, group: Sequence[Row]) -> None:

@@ -87,8 +87,7 @@ def _holds_what_was_published(
         .order_by(publications.c.chunk_id)
         .limit(SAMPLE)
     )
-    with ledger.read() as connection:
-        published = {row.chunk_id: (row.text_sha256, row.metadata_sha256) for row in connection.execute(statement)}
+    published = {row.chunk_id: (row.text_sha256, row.metadata_sha256) for row in ledger.rows(statement)}
     present = read_held(list(published))
     if present is None:
         return True

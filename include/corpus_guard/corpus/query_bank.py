@@ -86,8 +86,7 @@ class QueryBank:
             )
             .limit(max_questions)
         )
-        with ledger.read() as connection:
-            asked_questions = _distinct(list(connection.scalars(statement)))
+        asked_questions = _distinct(ledger.scalars(statement))
         made = heading_questions.load_heading_questions(ledger, storage, arriving)[:MAX_GENERATED]
         questions = tuple(_distinct([*asked_questions, *made]))[:max_questions]
         return cls(questions, _load_vectors(storage, models, questions), len(asked_questions))

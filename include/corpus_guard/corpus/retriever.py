@@ -209,8 +209,7 @@ class GuardedRetriever:
         statement = sa.select(publications.c.chunk_id).where(
             publications.c.collection.in_(names), publications.c.state == PublicationState.PUBLISHED
         )
-        with self._ledger.read() as connection:
-            return connection.execute(statement.limit(1)).first() is not None
+        return self._ledger.first(statement.limit(1)) is not None
 
     def _vouched_for(
         self,

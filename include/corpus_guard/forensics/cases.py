@@ -281,8 +281,7 @@ def reopen_case(ledger: Ledger, case_id: str, *, by: str, reason: str) -> Case:
 
 def list_cases(ledger: Ledger) -> list[Case]:
     """Return all cases, the newest first."""
-    with ledger.read() as connection:
-        rows = connection.execute(_case_events()).all()
+    rows = ledger.rows(_case_events())
     by_case: dict[str, list[Row]] = {}
     for row in rows:
         by_case.setdefault(row.subject, []).append(row)

@@ -165,8 +165,7 @@ def _plane_of_seal(ledger: Ledger, storage: Storage, cache: Path, manifest_sha25
     stored = _load_plane(cache, manifest_sha256)
     if stored is not None:
         return stored
-    with ledger.read() as connection:
-        rows = connection.execute(_served().order_by(chunks.c.chunk_id).limit(FIT_POINTS)).all()
+    rows = ledger.rows(_served().order_by(chunks.c.chunk_id).limit(FIT_POINTS))
     by_model = _read_vectors(storage, rows)
     model = max(sorted(by_model), key=lambda name: len(by_model[name]), default="")
     vectors = [by_model[model][row.chunk_id] for row in rows if model and row.chunk_id in by_model[model]]

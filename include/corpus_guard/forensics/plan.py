@@ -425,12 +425,11 @@ def _equal_contents(accused: Sequence[AccusedVersion]) -> list[tuple[AccusedVers
 
 
 def _not_purged(ledger: Ledger, scope: Scope) -> list[str]:
-    with ledger.read() as connection:
-        closed = {
-            version_id
-            for row in connection.execute(sa.select(purges.c.versions).where(purges.c.state == PurgeState.CLOSED))
-            for version_id in row.versions
-        }
+    closed = {
+        version_id
+        for row in ledger.rows(sa.select(purges.c.versions).where(purges.c.state == PurgeState.CLOSED))
+        for version_id in row.versions
+    }
     return [version_id for version_id in scope.versions if version_id not in closed]
 
 
@@ -441,8 +440,7 @@ def _served_documents(ledger: Ledger, scope: Scope) -> dict[str, str]:
         documents.c.target_version.is_not(None),
         documents.c.target_version.not_in(scope.versions),
     )
-    with ledger.read() as connection:
-        return {row.doc_id: f"{row.source}/{row.uri}" for row in connection.execute(statement)}
+    return {row.doc_id: f"{row.source}/{row.uri}" for row in ledger.rows(statement)}
 
 
 def _siblings(ledger: Ledger, scope: Scope) -> dict[str, str]:

@@ -119,8 +119,7 @@ def _replace(
 
 def count_equal_vectors(ledger: Ledger) -> int:
     """Return how many published chunks share their vector with so many others that searches miss what lies near them."""
-    with ledger.read() as connection:
-        return connection.scalar(sa.select(sa.func.count()).select_from(_equal_vectors().subquery())) or 0
+    return ledger.scalar(sa.select(sa.func.count()).select_from(_equal_vectors().subquery())) or 0
 
 
 def set_published_apart(ledger: Ledger, storage: Storage, store: Store, run_id: str) -> int:
@@ -132,8 +131,7 @@ def set_published_apart(ledger: Ledger, storage: Storage, store: Store, run_id: 
         StoreUnavailable: the vector store does not answer.
     """
     with ledger.exclusive("publish"):  # nobody publishes a chunk between the mark and the deletion
-        with ledger.read() as connection:
-            rows = connection.execute(_equal_vectors()).all()
+        rows = ledger.rows(_equal_vectors())
         by_file: dict[str, list[Row]] = defaultdict(list)
         by_collection: dict[str, list[str]] = defaultdict(list)
         for row in rows:

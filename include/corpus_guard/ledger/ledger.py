@@ -18,11 +18,11 @@ import os
 import shutil
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, make_url
@@ -30,7 +30,7 @@ from sqlalchemy.engine import Connection, make_url
 from corpus_guard.errors import Inconsistent, LedgerUnavailable, SettingsError
 from corpus_guard.ledger import tables
 from corpus_guard.ledger.event_log import chained_events
-from corpus_guard.ledger.queries import advisory_lock_key
+from corpus_guard.ledger.queries import Row, advisory_lock_key
 from corpus_guard.ledger.row_digests import note_change
 from corpus_guard.ledger.undecodable import SQLITE_MESSAGE, UndecodableText, find_undecodable
 
@@ -108,6 +108,31 @@ class Ledger:
         engine = self.engine if self._is_sqlite else self.engine.execution_options(isolation_level="REPEATABLE READ")
         with self._translated_errors(), engine.connect() as connection, connection.begin():
             yield connection
+
+    def rows(self, statement: sa.Executable) -> Sequence[Row]:
+        """Return all rows of one statement; to stream many, or to see one moment in several statements, use `read`."""
+        with self.read() as connection:
+            return connection.execute(statement).all()
+
+    def first(self, statement: sa.Executable) -> Row | None:
+        """Return the first row of one statement; None if there is none."""
+        with self.read() as connection:
+            return connection.execute(statement).first()
+
+    def scalars(self, statement: sa.Executable) -> list[Any]:
+        """Return the first column of all rows of one statement."""
+        with self.read() as connection:
+            return list(connection.scalars(statement))
+
+    def scalar(self, statement: sa.Executable) -> Any:
+        """Return the first column of the first row of one statement; None if there is no row."""
+        with self.read() as connection:
+            return connection.scalar(statement)
+
+    def execute(self, statement: sa.Executable) -> None:
+        """Change something by one statement, in a transaction of its own."""
+        with self.write() as connection:
+            connection.execute(statement)
 
     @contextlib.contextmanager
     def exclusive(self, name: str, wait: float = LOCK_SECONDS) -> Iterator[None]:

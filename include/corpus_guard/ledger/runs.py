@@ -52,10 +52,7 @@ def at_work(ledger: Ledger, run_id: str, *, awaits_next: bool = False) -> Iterat
     with ledger.shared(_lock_name(run_id)):
         yield
         if awaits_next:
-            with ledger.write() as connection:
-                connection.execute(
-                    runs.update().where(runs.c.run_id == run_id).values(awaited_until=now() + NEXT_PROCESS)
-                )
+            ledger.execute(runs.update().where(runs.c.run_id == run_id).values(awaited_until=now() + NEXT_PROCESS))
 
 
 def run_state(ledger: Ledger, run_id: str, state: str, awaited_until: datetime | None) -> str:
@@ -70,8 +67,7 @@ def interrupted_runs(ledger: Ledger) -> list[Row]:
     """Return the interrupted runs of a week whose work no later run of their kind has done, the newest first."""
     columns = runs.c["run_id", "kind", "state", "sources", "started_at", "finished_at", "awaited_until"]
     recent = sa.select(*columns).where(runs.c.started_at > now() - TIME_NAMED).order_by(runs.c.started_at.desc())
-    with ledger.read() as connection:
-        newest = connection.execute(recent).all()
+    newest = ledger.rows(recent)
     return [
         run
         for position, run in enumerate(newest)
@@ -115,8 +111,7 @@ def begin_refresh(
 def refreshes_at_work(ledger: Ledger) -> list[Row]:
     """Return the refreshes that somebody works on, or that await their next process; the newest first."""
     is_open = sa.and_(runs.c.kind == RunKind.REFRESH, runs.c.state == RunState.RUNNING)
-    with ledger.read() as connection:
-        rows = connection.execute(sa.select(runs).where(is_open).order_by(runs.c.started_at.desc())).all()
+    rows = ledger.rows(sa.select(runs).where(is_open).order_by(runs.c.started_at.desc()))
     return [run for run in rows if run_state(ledger, run.run_id, run.state, run.awaited_until) == RunState.RUNNING]
 
 
@@ -150,8 +145,7 @@ def begin_run(
 def end_run(ledger: Ledger, run_id: str, counts: Mapping[str, Any], state: RunState | str = RunState.SEALED) -> None:
     """Record the end of a run, with its counts."""
     values = {"state": state, "finished_at": now(), "counts": dict(counts)}
-    with ledger.write() as connection:
-        connection.execute(runs.update().where(runs.c.run_id == run_id).values(**values))
+    ledger.execute(runs.update().where(runs.c.run_id == run_id).values(**values))
 
 
 def run_counts(ledger: Ledger, run_id: str) -> dict[str, Any]:
@@ -198,8 +192,7 @@ def _refresh_at_work(ledger: Ledger, run_id: str, sources: Sequence[str]) -> Row
         .where(runs.c.kind == RunKind.REFRESH, runs.c.state == RunState.RUNNING, runs.c.run_id != run_id)
         .order_by(runs.c.started_at.desc())
     )
-    with ledger.read() as connection:
-        others = connection.execute(statement).all()
+    others = ledger.rows(statement)
     overlapping = (run for run in others if not set(sources).isdisjoint(run.sources))
     return next((run for run in overlapping if ledger.is_held(_lock_name(run.run_id))), None)
 
@@ -209,8 +202,7 @@ def _lock_name(run_id: str) -> str:
 
 
 def _row(ledger: Ledger, run_id: str) -> Row:
-    with ledger.read() as connection:
-        row = connection.execute(sa.select(runs).where(runs.c.run_id == run_id)).first()
+    row = ledger.first(sa.select(runs).where(runs.c.run_id == run_id))
     if row is None:
         raise UnknownSubject(f"run {run_id} is not in the ledger")
     return row

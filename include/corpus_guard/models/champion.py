@@ -64,8 +64,7 @@ def promoted_digest(ledger: Ledger, detector: Detector) -> str | None:
         LedgerUnavailable: the ledger does not answer.
     """
     statement = sa.select(events.c.body).where(events.c.kind == PROMOTION_EVENT, events.c.subject == detector.value)
-    with ledger.read() as connection:
-        body = connection.scalar(statement.order_by(events.c.seq.desc()).limit(1))
+    body = ledger.scalar(statement.order_by(events.c.seq.desc()).limit(1))
     return str(body["digest"]) if body else None
 
 

@@ -168,8 +168,7 @@ def clean(
 def _reason_to_wait(ledger: Ledger) -> str:
     if red := list_red_incidents(ledger):
         return f"incident {red[0].incident_id[:8]} is not acknowledged, and what deviates is evidence"
-    with ledger.read() as connection:
-        unended = connection.execute(sa.select(runs).where(runs.c.state == RunState.RUNNING)).all()
+    unended = ledger.rows(sa.select(runs).where(runs.c.state == RunState.RUNNING))
     for run in unended:
         if run_state(ledger, run.run_id, run.state, run.awaited_until) == RunState.RUNNING:
             return f"run {run.run_id} is at work"

@@ -166,18 +166,17 @@ def load_changes(
         statement = statement.where(events.c.at >= since)
     if run_id is not None:
         statement = statement.where(events.c.run_id == run_id)
-    with ledger.read() as connection:
-        return [
-            ConfigurationChange(
-                at=row.at,
-                run_id=row.run_id,
-                user=row.body["user"],
-                policy_digest=row.body["policy_digest"],
-                changes={path: (before, after) for path, (before, after) in row.body["changes"].items()},
-                loosened=tuple(row.body["loosened"]),
-            )
-            for row in connection.execute(statement)
-        ]
+    return [
+        ConfigurationChange(
+            at=row.at,
+            run_id=row.run_id,
+            user=row.body["user"],
+            policy_digest=row.body["policy_digest"],
+            changes={path: (before, after) for path, (before, after) in row.body["changes"].items()},
+            loosened=tuple(row.body["loosened"]),
+        )
+        for row in ledger.rows(statement)
+    ]
 
 
 def recent_loosenings(ledger: Ledger, when: datetime | None = None) -> list[ConfigurationChange]:

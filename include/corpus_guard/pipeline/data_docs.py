@@ -127,8 +127,7 @@ def last_judging_refresh(ledger: Ledger) -> str:
     """
     has_judged = sa.exists().where(versions.c.run_id == runs.c.run_id)
     statement = sa.select(runs.c.run_id).where(runs.c.kind == RunKind.REFRESH, has_judged)
-    with ledger.read() as connection:
-        run_id = connection.scalar(statement.order_by(runs.c.started_at.desc()).limit(1))
+    run_id = ledger.scalar(statement.order_by(runs.c.started_at.desc()).limit(1))
     if run_id is None:
         raise UnknownSubject("no refresh has judged a document yet; run guard refresh, or the DAG corpus_refresh")
     return str(run_id)

@@ -87,8 +87,7 @@ def batches_of_outbox(ledger: Ledger) -> list[str]:
     """Return the files that hold the texts and vectors of chunks that wait to be published."""
     waiting = sa.select(versions.c.batch, publications.c.vectors).distinct()
     waiting = waiting.join(versions, versions.c.version_id == publications.c.version_id)
-    with ledger.read() as connection:
-        rows = connection.execute(waiting.where(publications.c.state == PublicationState.PENDING)).all()
+    rows = ledger.rows(waiting.where(publications.c.state == PublicationState.PENDING))
     return [*sorted({row.batch for row in rows}), *sorted({row.vectors for row in rows})]
 
 
@@ -100,8 +99,7 @@ def batches_of_decisions(ledger: Ledger) -> list[str]:
         .join(decisions, decisions.c.version_id == versions.c.version_id)
         .where(decisions.c.applied_at.is_(None), decisions.c.verdict == ReviewAction.RELEASE, decision_stands())
     )
-    with ledger.read() as connection:
-        return sorted(connection.scalars(statement))
+    return sorted(ledger.scalars(statement))
 
 
 def batches_of_documents(ledger: Ledger, sources: Sequence[str] = ()) -> list[str]:
@@ -118,8 +116,7 @@ def batches_of_documents(ledger: Ledger, sources: Sequence[str] = ()) -> list[st
     )
     if sources:
         statement = statement.where(documents.c.source.in_(sources))
-    with ledger.read() as connection:
-        names = sorted(connection.scalars(statement))
+    names = sorted(ledger.scalars(statement))
     return [*names, *(_signals_name(name) for name in names)]
 
 
@@ -173,8 +170,7 @@ def _versions_again(
     """Return the versions of a batch as they were judged, without those that were purged."""
     from corpus_guard.intake.parsing import ParsingSandbox
 
-    with ledger.read() as connection:
-        rows = connection.execute(sa.select(versions).where(versions.c.batch == name)).all()
+    rows = ledger.rows(sa.select(versions).where(versions.c.batch == name))
     if not rows:
         raise CannotRebuild(
             f"{storage.location(name)} is lost, and no document is recorded in it; run the refresh again, which makes it anew"
@@ -267,8 +263,7 @@ def _texts_of_vectors(ledger: Ledger, storage: Storage, models: Models, name: st
         .join(versions, versions.c.version_id == publications.c.version_id)
         .where(publications.c.vectors == name)
     )
-    with ledger.read() as connection:
-        rows = connection.execute(statement).all()
+    rows = ledger.rows(statement)
     wanted = {row.chunk_id for row in rows}
     texts: list[tuple[str, str]] = []
     for batch in sorted({row.batch for row in rows}):

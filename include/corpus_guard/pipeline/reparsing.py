@@ -264,8 +264,7 @@ def _current_versions(ledger: Ledger, sources: Sequence[str]) -> Sequence[Row]:
     )
     if sources:
         statement = statement.where(documents.c.source.in_(sources))
-    with ledger.read() as connection:
-        return connection.execute(statement).all()
+    return ledger.rows(statement)
 
 
 def _content(version: Version) -> tuple[object, ...]:

@@ -111,8 +111,7 @@ def undeclared_sources(ledger: Ledger, settings: Settings) -> dict[str, int]:
         .group_by(documents.c.source)
         .order_by(documents.c.source)
     )
-    with ledger.read() as connection:
-        return {row[0]: row[1] for row in connection.execute(statement) if row[0] not in declared}
+    return {row[0]: row[1] for row in ledger.rows(statement) if row[0] not in declared}
 
 
 def _undeclared_or_nothing(ledger: Ledger, settings: Settings) -> dict[str, int]:
@@ -150,8 +149,7 @@ def _sources(ledger: Ledger) -> list[JsonObject]:
 
 
 def _runs(ledger: Ledger) -> list[JsonObject]:
-    with ledger.read() as connection:
-        rows = connection.execute(sa.select(runs).order_by(runs.c.started_at.desc()).limit(RUNS_SHOWN)).all()
+    rows = ledger.rows(sa.select(runs).order_by(runs.c.started_at.desc()).limit(RUNS_SHOWN))
     return [
         {
             "run_id": row.run_id,
@@ -182,8 +180,7 @@ def _would_wait(ledger: Ledger) -> dict[str, int]:
         .group_by(documents.c.source)
         .order_by(documents.c.source)
     )
-    with ledger.read() as connection:
-        return {row[0]: row[1] for row in connection.execute(statement)}
+    return {row[0]: row[1] for row in ledger.rows(statement)}
 
 
 def _canaries(ledger: Ledger) -> JsonObject | None:
@@ -200,14 +197,12 @@ def _canaries(ledger: Ledger) -> JsonObject | None:
 
 
 def _last_seal(ledger: Ledger) -> Row | None:
-    with ledger.read() as connection:
-        return connection.execute(sa.select(seals).order_by(seals.c.number.desc()).limit(1)).first()
+    return ledger.first(sa.select(seals).order_by(seals.c.number.desc()).limit(1))
 
 
 def _head(ledger: Ledger) -> JsonObject | None:
     """Return the newest signed head, unverified: `guard verify` checks it."""
-    with ledger.read() as connection:
-        row = connection.execute(sa.select(heads).order_by(heads.c.number.desc()).limit(1)).first()
+    row = ledger.first(sa.select(heads).order_by(heads.c.number.desc()).limit(1))
     return {"events": row.size, "root": row.root, "signed_at": row.signed_at.isoformat()} if row else None
 
 

@@ -173,8 +173,7 @@ def _publication_rows(ledger: Ledger, keys: Sequence[RecordKey]) -> Mapping[Reco
         .join(versions, versions.c.version_id == publications.c.version_id)
         .where(publications.c.chunk_id.in_([chunk_id for chunk_id, _ in keys]))
     )
-    with ledger.read() as connection:
-        return {(row.chunk_id, row.collection): row for row in connection.execute(statement)}
+    return {(row.chunk_id, row.collection): row for row in ledger.rows(statement)}
 
 
 def _recoverable_records(storage: Storage, rows: Sequence[_Row]) -> set[RecordKey]:

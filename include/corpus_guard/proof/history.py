@@ -59,8 +59,7 @@ def seal_differences(
 
 
 def _find_seals(ledger: Ledger, older: int | None, newer: int | None) -> tuple[sa.Row[tuple[object, ...]], ...]:
-    with ledger.read() as connection:
-        rows = connection.execute(sa.select(seals).order_by(seals.c.number)).all()
+    rows = ledger.rows(sa.select(seals).order_by(seals.c.number))
     existing = [row.number for row in rows]
     if (older is None and len(rows) < 2) or (newer is None and not rows):
         raise UnknownSubject(
@@ -102,8 +101,4 @@ def _origins(ledger: Ledger, changes: list[ManifestChange]) -> dict[RecordKey, t
         .join(versions, versions.c.version_id == publications.c.version_id)
         .where(publications.c.chunk_id.in_([change.key[0] for change in changes]))
     )
-    with ledger.read() as connection:
-        return {
-            (row.chunk_id, row.collection): (row.stamp["source"], row.stamp["uri"])
-            for row in connection.execute(statement)
-        }
+    return {(row.chunk_id, row.collection): (row.stamp["source"], row.stamp["uri"]) for row in ledger.rows(statement)}

@@ -227,8 +227,7 @@ def last_seal_below(ledger: Ledger, size: int) -> SealEvent | None:
 
 def _newest_seal(ledger: Ledger, *conditions: sa.ColumnElement[bool]) -> SealEvent | None:
     newest = sa.select(events).where(*conditions).order_by(events.c.seq.desc()).limit(1)
-    with ledger.read() as connection:
-        return SealEvent.from_row(connection.execute(newest).first())
+    return SealEvent.from_row(ledger.first(newest))
 
 
 def logged_changes(ledger: Ledger, seq: int) -> LoggedChanges:
@@ -297,8 +296,7 @@ def _write_lines(ledger: Ledger, storage: Storage) -> Manifest:
 def _has_changed_since(ledger: Ledger, last: SealEvent) -> bool:
     # By the order of events, not by times: the clocks of two machines differ.
     later = sa.select(events.c.seq).where(events.c.seq > last.seq, events.c.kind.in_(MANIFEST_EVENTS))
-    with ledger.read() as connection:
-        return connection.execute(later.limit(1)).first() is not None
+    return ledger.first(later.limit(1)) is not None
 
 
 def _check_counts(ledger: Ledger, store: Store) -> None:
@@ -314,8 +312,7 @@ def _check_counts(ledger: Ledger, store: Store) -> None:
         .group_by(publications.c.collection)
         .order_by(publications.c.collection)
     )
-    with ledger.read() as connection:
-        rows = connection.execute(statement).all()
+    rows = ledger.rows(statement)
     for row in rows:  # none if nothing was ever served: then no server is started only to see that it is empty
         count = store.count(row.collection)
         if not row.published <= count <= row.published + row.unfinished:

@@ -129,8 +129,7 @@ def newest_events(ledger: Ledger, since: int, kind: str | None, limit: int) -> S
     if kind is not None:
         statement = statement.where(events.c.kind == kind)
     try:
-        with ledger.read() as connection:
-            return list(reversed(connection.execute(statement).all()))
+        return list(reversed(ledger.rows(statement)))
     except (ValueError, TypeError) as error:
         raise Inconsistent(
             f"an event of the ledger {ledger.address} is unreadable ({type(error).__name__}); `guard verify` "
@@ -140,8 +139,7 @@ def newest_events(ledger: Ledger, since: int, kind: str | None, limit: int) -> S
 
 def logged_kinds(ledger: Ledger) -> list[str]:
     """Return the kinds of the events in the log, in alphabetical order."""
-    with ledger.read() as connection:
-        return list(connection.scalars(sa.select(events.c.kind).distinct().order_by(events.c.kind)))
+    return ledger.scalars(sa.select(events.c.kind).distinct().order_by(events.c.kind))
 
 
 def _newest_signed_seal(ledger: Ledger) -> tuple[StoredHead, SealEvent]:

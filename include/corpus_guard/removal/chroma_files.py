@@ -124,12 +124,11 @@ def republish_collections(
             _require_republishable(ledger, storage, collection)
             if collection in store.names():
                 store.require_own(collection)
-            with ledger.write() as connection:
-                connection.execute(
-                    publications.update()
-                    .where(publications.c.collection == collection, publications.c.state == PublicationState.PUBLISHED)
-                    .values(state=PublicationState.PENDING, changed_at=now(), run_id=run_id)
-                )
+            ledger.execute(
+                publications.update()
+                .where(publications.c.collection == collection, publications.c.state == PublicationState.PUBLISHED)
+                .values(state=PublicationState.PENDING, changed_at=now(), run_id=run_id)
+            )
             store.delete_collection(collection)
     outbox.drain(ledger, storage, store, run_id)
 

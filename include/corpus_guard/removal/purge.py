@@ -407,8 +407,7 @@ class Purger:
         return StorageFiles(self.ledger, self.storage, self.blobs)
 
     def _row(self, purge_id: str) -> sa.Row[tuple[object, ...]] | None:
-        with self.ledger.read() as connection:
-            return connection.execute(sa.select(purges).where(purges.c.purge_id == purge_id)).first()
+        return self.ledger.first(sa.select(purges).where(purges.c.purge_id == purge_id))
 
 
 def _stored_traces(evidence: _Evidence) -> Iterator[TextTrace]:

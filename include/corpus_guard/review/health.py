@@ -159,8 +159,7 @@ def canary_recall(ledger: Ledger) -> list[CanaryRecall]:
         .order_by(runs.c.started_at.desc())
         .limit(RUNS_WITH_CANARIES)
     )
-    with ledger.read() as connection:
-        rows = connection.execute(statement).all()
+    rows = ledger.rows(statement)
     return [
         {
             "run_id": row.run_id,
@@ -189,8 +188,7 @@ def find_overdue(ledger: Ledger, rules: ReviewRules, when: datetime | None = Non
         .group_by(documents.c.source)
         .order_by(sa.func.count().desc(), documents.c.source)
     )
-    with ledger.read() as connection:
-        rows = connection.execute(statement).all()
+    rows = ledger.rows(statement)
     oldest = min((row.since for row in rows), default=None)
     return {
         "items": sum(row.items for row in rows),

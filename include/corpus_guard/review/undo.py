@@ -203,8 +203,7 @@ def escalate_expired(ledger: Ledger, rules: ReviewRules, *, policy_digest: str =
         .order_by(versions.c.version_id)
     )
     reason = f"nobody decided within {rules.expire_days:g} days; it stays as it is"
-    with ledger.read() as connection:
-        expired_ids = [row.version_id for row in connection.execute(statement)]
+    expired_ids = [row.version_id for row in ledger.rows(statement)]
     count = 0
     for batch in in_batches(expired_ids):
         with ledger.write() as connection:  # selected again: somebody may have decided meanwhile

@@ -52,8 +52,7 @@ def is_withdrawn(ledger: Ledger, version_id: str) -> bool:
     statement = sa.select(table.c.content_sha256).where(
         table.c.version_id == version_id, table.c.state == VersionState.REJECTED
     )
-    with ledger.read() as connection:
-        content = connection.scalar(statement)
+    content = ledger.scalar(statement)
     return content is not None and content in find_blocked(ledger, [content]) - find_purged(ledger, [content])
 
 

@@ -312,8 +312,7 @@ def _candidates_from_ledger(
         .order_by(chunks.c.text_sha256 != sha256_text(text), publications.c.chunk_id)
         .limit(MAX_LEDGER_CANDIDATES)
     )
-    with ledger.read() as connection:
-        rows = connection.execute(statement).all()
+    rows = ledger.rows(statement)
     existing = set(store.names())
     matches = [
         Match(record, collection, float(vector @ record.vector))

@@ -307,8 +307,10 @@ class Enhancements:
 
     def _latest_version(self, query: str) -> str | None:
         doc_id = domain.doc_id(trigger.SOURCE, f"question/{query_id(query)}")
-        with self.ledger.read() as connection:
-            return connection.scalar(sa.select(documents.c.latest_version).where(documents.c.doc_id == doc_id))
+        latest: str | None = self.ledger.scalar(
+            sa.select(documents.c.latest_version).where(documents.c.doc_id == doc_id)
+        )
+        return latest
 
     def _record(self, prepared: PreparedVersion, draft: EnhancementDraft, run_id: str) -> str:
         """Write verdict, release, outbox row and enhancement in one transaction; return the id."""
@@ -481,11 +483,10 @@ def _select_enhancements(
     )
     statement = sa.select(enhancements, served).where(*conditions).limit(limit)
     order = (enhancements.c.created_at.desc(), enhancements.c.enhancement_id)
-    with ledger.read() as connection:
-        return [
-            Enhancement(**{**row._mapping, "state": EnhancementState(row.state)})
-            for row in connection.execute(statement.order_by(*order))
-        ]
+    return [
+        Enhancement(**{**row._mapping, "state": EnhancementState(row.state)})
+        for row in ledger.rows(statement.order_by(*order))
+    ]
 
 
 def _mark_ended(

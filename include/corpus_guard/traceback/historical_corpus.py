@@ -118,8 +118,7 @@ def _served_chunks(ledger: Ledger, when: datetime) -> dict[str, str]:
 
 def _first_publication(ledger: Ledger) -> str:
     """Return since when the log knows of served texts, in words."""
-    with ledger.read() as connection:
-        first = connection.scalar(sa.select(sa.func.min(events.c.at)).where(events.c.kind == "published"))
+    first = ledger.scalar(sa.select(sa.func.min(events.c.at)).where(events.c.kind == "published"))
     return f"the first text was published at {first.isoformat()}" if first else "no text was ever published"
 
 

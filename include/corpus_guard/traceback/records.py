@@ -260,8 +260,7 @@ def list_traces(ledger: Ledger, *, limit: int = 50, report_id: str | None = None
     statement = sa.select(traces).order_by(traces.c.started_at.desc(), traces.c.trace_id).limit(limit)
     if report_id is not None:
         statement = statement.where(traces.c.report_id == report_id)
-    with ledger.read() as connection:
-        return [_trace_from_row(row) for row in connection.execute(statement)]
+    return [_trace_from_row(row) for row in ledger.rows(statement)]
 
 
 def find_not_reproduced(connection: sa.Connection, trace_ids: Collection[str]) -> set[str]:

@@ -155,8 +155,7 @@ def list_unvouched_records(ledger: Ledger, run_id: str) -> list[str]:
         )
         .distinct()
     )
-    with ledger.read() as connection:
-        return sorted(connection.scalars(statement))
+    return sorted(ledger.scalars(statement))
 
 
 def plan_withdrawal(
@@ -336,8 +335,7 @@ def withdrawn_in(ledger: Ledger, run_id: str) -> dict[str, list[str]]:
     statement = sa.select(events.c.subject, events.c.body).where(
         events.c.kind == "withdrawn", events.c.run_id == run_id
     )
-    with ledger.read() as connection:
-        return {subject: list(body["traces"]) for subject, body in connection.execute(statement)}
+    return {subject: list(body["traces"]) for subject, body in ledger.rows(statement)}
 
 
 def refuse_withdrawal(ledger: Ledger, run_id: str, plan: WithdrawalPlan, by: str, reason: str = "") -> None:

@@ -127,8 +127,7 @@ def read_night(ledger: Ledger, run_id: str) -> TracebackNight:
 def read_past_week(ledger: Ledger, run_id: str) -> TracebackNight:
     """Return the traces of the same DAG's other runs in the week before this run began."""
     dag_id = run_id.partition("/")[0]
-    with ledger.read() as connection:
-        began = connection.scalar(sa.select(sa.func.min(traces.c.started_at)).where(traces.c.run_id == run_id))
+    began = ledger.scalar(sa.select(sa.func.min(traces.c.started_at)).where(traces.c.run_id == run_id))
     if began is None:
         return TracebackNight((), dict.fromkeys(Label, ()))
     return _read(

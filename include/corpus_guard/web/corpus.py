@@ -86,8 +86,7 @@ def list_refreshes(ledger: Ledger) -> list[RefreshRun]:
         .order_by(runs.c.started_at.desc(), runs.c.run_id)
         .limit(MAX_BARS)
     )
-    with ledger.read() as connection:
-        rows = connection.execute(statement).all()
+    rows = ledger.rows(statement)
     return [
         RefreshRun(
             row.started_at,

@@ -61,5 +61,4 @@ def _places(ledger: Ledger, chunk_ids: Collection[str]) -> dict[str, Row]:
         .join(documents, documents.c.doc_id == versions.c.doc_id)
         .where(chunks.c.chunk_id.in_(list(chunk_ids)))
     )
-    with ledger.read() as connection:
-        return {row.chunk_id: row for row in connection.execute(statement)}
+    return {row.chunk_id: row for row in ledger.rows(statement)}

@@ -237,8 +237,7 @@ def _count_campaign(ledger: Ledger, item: QueueItem) -> int:
 def _obstacle(ledger: Ledger, item: QueueItem) -> str:
     """Return why nothing can be decided about the item any more; empty if something can."""
     statement = sa.select(documents.c.latest_version, documents.c.retired_at).where(documents.c.doc_id == item.doc_id)
-    with ledger.read() as connection:
-        row = connection.execute(statement).one()
+    [row] = ledger.rows(statement)
     if row.retired_at is not None:
         return "The document vanished from its source."
     if row.latest_version != item.version_id:

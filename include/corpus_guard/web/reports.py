@@ -154,8 +154,7 @@ def load_questions(ledger: Ledger, report_ids: Iterable[str]) -> dict[str, str]:
     """Return the questions of reports, by report id."""
     table = reports_table
     statement = sa.select(table.c.report_id, table.c.query).where(table.c.report_id.in_(list(report_ids)))
-    with ledger.read() as connection:
-        return {row.report_id: row.query for row in connection.execute(statement)}
+    return {row.report_id: row.query for row in ledger.rows(statement)}
 
 
 def list_purges(ledger: Ledger) -> list[dict[str, object]]:

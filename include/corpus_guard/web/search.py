@@ -61,5 +61,4 @@ def _search(request: Request, deployment: Deployment, question: str, trust: str)
 
 def _served_versions(ledger: Ledger, doc_ids: list[str]) -> dict[str, str]:
     statement = sa.select(documents.c.doc_id, documents.c.target_version).where(documents.c.doc_id.in_(doc_ids))
-    with ledger.read() as connection:
-        return {row.doc_id: row.target_version for row in connection.execute(statement) if row.target_version}
+    return {row.doc_id: row.target_version for row in ledger.rows(statement) if row.target_version}

@@ -53,8 +53,7 @@ class Corpus:
             append_event(connection, "told", subject, "run")
 
     def heads(self) -> list[int]:
-        with self.guard.ledger.read() as connection:
-            return list(connection.execute(sa.select(heads.c.size).order_by(heads.c.number)).scalars())
+        return self.guard.ledger.scalars(sa.select(heads.c.size).order_by(heads.c.number))
 
     def attack(self, *statements: str) -> None:
         """As whoever owns the database can: the triggers are dropped first."""
@@ -227,8 +226,7 @@ class TestRotation:
         opened = Keyring.open(corpus.guard.settings.keys).open_head(newest_head(corpus.guard.ledger).note)
         assert set(opened.signed_by) == {str(old), str(VerifierKey.parse(key))}
         assert opened.checkpoint == head
-        with corpus.guard.ledger.read() as connection:
-            assert connection.scalar(sa.select(events.c.subject).where(events.c.kind == "key_rotated")) == key
+        assert corpus.guard.ledger.scalar(sa.select(events.c.subject).where(events.c.kind == "key_rotated")) == key
         assert corpus.guard.verify().holds
 
     def test_a_key_that_is_lost_is_replaced_by_one_that_signs_alone(self, corpus: Corpus) -> None:
@@ -351,8 +349,7 @@ class TestIncidents:
         assert incident.incident_id not in {red.incident_id for red in list_red_incidents(ledger)}
         with pytest.raises(Stale, match="closed already"):
             end(IncidentState.CLOSED, by="eve", reason="again")
-        with ledger.read() as connection:
-            (event,) = connection.execute(sa.select(events).where(events.c.kind == "incident_closed"))
+        (event,) = ledger.rows(sa.select(events).where(events.c.kind == "incident_closed"))
         assert (event.subject, event.body) == (incident.incident_id, {"by": "mo", "reason": "a backup test"})
 
     def test_the_window_is_between_the_last_right_verification_and_the_finding(self, corpus: Corpus) -> None:

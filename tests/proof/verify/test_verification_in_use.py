@@ -92,5 +92,4 @@ def _judge_anew(guard: Deployment, deployment: Workspace) -> None:
     with Deployment(settings) as other:
         other.models = guard.models
         other.rescreen("rescreen-1")
-    with guard.ledger.read() as connection:
-        assert connection.execute(events.select().where(events.c.kind == "rejudged")).first()
+    assert guard.ledger.first(events.select().where(events.c.kind == "rejudged"))

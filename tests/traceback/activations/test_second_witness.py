@@ -207,8 +207,7 @@ def test_the_champion_is_what_was_promoted_and_nothing_else(
     champion.promote_probe(sqlite_ledger, storage, first.digest, run_id="r", by="ada", version=1)
     champion.promote_probe(sqlite_ledger, storage, second.digest, run_id="r", by="ada", version=2)
 
-    with sqlite_ledger.read() as connection:
-        told = connection.execute(sa.select(events.c.body).where(events.c.kind == "promoted")).scalars().all()
+    told = sqlite_ledger.scalars(sa.select(events.c.body).where(events.c.kind == "promoted"))
     assert [body["digest"] for body in told] == [first.digest, second.digest], "promoted twice is promoted once"
     found = champion.select_probe(settings, models, sqlite_ledger, storage)
     assert isinstance(found, Probe)

@@ -74,17 +74,16 @@ def sign_head(ledger: Ledger, settings: Settings) -> Checkpoint:
         if last is not None and tree.size == last.size and _is_cosigned(settings, last.note):
             return head
         note = _cosign(ledger, settings, last, keyring.sign(head), tree.size)
-        with ledger.write() as connection:
-            connection.execute(
-                heads.insert().values(
-                    number=last.number + 1 if last else 0,
-                    size=tree.size,
-                    root=head.root.hex(),
-                    note=note,
-                    nodes=[node.hex() for node in tree.nodes],
-                    signed_at=now(),
-                )
+        ledger.execute(
+            heads.insert().values(
+                number=last.number + 1 if last else 0,
+                size=tree.size,
+                root=head.root.hex(),
+                note=note,
+                nodes=[node.hex() for node in tree.nodes],
+                signed_at=now(),
             )
+        )
         remembered.write(note)
         _anchor_head(settings, note, tree.size)
         return head
@@ -120,8 +119,7 @@ def require_continuation(ledger: Ledger, settings: Settings) -> Keyring | None:
 
 def newest_head(ledger: Ledger) -> StoredHead | None:
     """Return the newest head; None if nothing was signed yet."""
-    with ledger.read() as connection:
-        row = connection.execute(sa.select(heads).order_by(heads.c.number.desc()).limit(1)).first()
+    row = ledger.first(sa.select(heads).order_by(heads.c.number.desc()).limit(1))
     return StoredHead(row.number, row.size, row.root, tuple(row.nodes), row.note) if row else None
 
 
@@ -135,8 +133,7 @@ def verified_events(ledger: Ledger, start: int = 0) -> Iterator[Event]:
     expected = start
     while True:
         page = sa.select(events).where(events.c.seq >= expected).order_by(events.c.seq).limit(EVENTS_PER_FETCH)
-        with ledger.read() as connection:
-            rows = connection.execute(page).all()
+        rows = ledger.rows(page)
         for row in rows:
             event = Event.from_row(row, previous)
             if row.seq != expected or event.leaf != row.leaf_sha256:
@@ -261,8 +258,7 @@ def _anchor_head(settings: Settings, note: str, size: int) -> None:
 
 
 def _leaf_of(ledger: Ledger, seq: int) -> str:
-    with ledger.read() as connection:
-        leaf = connection.scalar(sa.select(events.c.leaf_sha256).where(events.c.seq == seq))
+    leaf = ledger.scalar(sa.select(events.c.leaf_sha256).where(events.c.seq == seq))
     if leaf is None:
         raise Inconsistent(f"event {seq} is missing from the log of the ledger {ledger.address}; nothing was signed")
     return str(leaf)

@@ -184,8 +184,7 @@ class _FileCheck:
         statement = sa.select(versions.c.content_sha256, has_text).group_by(versions.c.content_sha256)
         while True:
             page = statement.where(versions.c.content_sha256 > last).order_by(versions.c.content_sha256)
-            with self.ledger.read() as connection:
-                rows = connection.execute(page.limit(ROWS_PER_FETCH)).all()
+            rows = self.ledger.rows(page.limit(ROWS_PER_FETCH))
             for row in rows:
                 if self.has_turn(_blob_name(row.content_sha256)):
                     self._check_blob(row.content_sha256, has_text=bool(row.has_text))
@@ -250,8 +249,7 @@ class _FileCheck:
         statement = sa.select(publications.c.chunk_id, publications.c.version_id, publications.c.vector_sha256).where(
             publications.c.vectors == name, publications.c.state == PublicationState.PUBLISHED
         )
-        with self.ledger.read() as connection:
-            rows = connection.execute(statement).all()
+        rows = self.ledger.rows(statement)
         try:
             stored = vectors_from_table(self.storage.read_table(name))
             changed = [row for row in rows if not _has_vector(stored.get(row.chunk_id), row.vector_sha256)]
@@ -268,8 +266,7 @@ class _FileCheck:
         file = name.rpartition("/")[2]
         if name.startswith("batches/") and file == "versions.parquet":
             statement = sa.select(versions.c.content_sha256).where(versions.c.batch == name).distinct()
-            with self.ledger.read() as connection:
-                contents = connection.scalars(statement).all()
+            contents = self.ledger.scalars(statement)
             lost = sum(self.blobs.actual_sha256(sha256) != sha256 for sha256 in contents)
             if not lost:
                 return (
@@ -287,8 +284,7 @@ class _FileCheck:
 
     def manifests(self, checked: str) -> None:
         statement = sa.select(events.c.seq, events.c.subject, events.c.body["manifest"].as_string().label("manifest"))
-        with self.ledger.read() as connection:
-            rows = connection.execute(statement.where(events.c.kind == "sealed").order_by(events.c.seq)).all()
+        rows = self.ledger.rows(statement.where(events.c.kind == "sealed").order_by(events.c.seq))
         sealed = {row.manifest: row for row in rows}  # a seal of an unchanged corpus names its manifest again
         for name, row in sorted(sealed.items()):
             if name != checked and self.has_turn(name) and (actual := self._actual(name)) != row.subject:
@@ -305,8 +301,7 @@ class _FileCheck:
 
     def detectors(self) -> None:
         statement = sa.select(events.c.subject, events.c.body["digest"].as_string().label("digest"))
-        with self.ledger.read() as connection:
-            rows = connection.execute(statement.where(events.c.kind == PROMOTION_EVENT).distinct()).all()
+        rows = self.ledger.rows(statement.where(events.c.kind == PROMOTION_EVENT).distinct())
         remedy = "Restore it from a copy of the storage folder, or train and promote another one"
         for row in rows:
             detector = Detector(row.subject)
@@ -337,8 +332,7 @@ class _FileCheck:
             .distinct()
             .order_by(documents.c.source, documents.c.uri)
         )
-        with self.ledger.read() as connection:
-            return connection.execute(statement).all()
+        return self.ledger.rows(statement)
 
     def _report(self, name: str, actual: str | None, expected: str, owners: Sequence[Row], remedy: str) -> None:
         subjects = f" (of {_places(owners)})" if owners else ""
@@ -363,8 +357,7 @@ _REMEDIES: Final[Mapping[str, str]] = {
 def _check_keys(ledger: Ledger, settings: Settings, collector: DeviationCollector) -> None:
     changes = events.c.kind.in_(("key_rotated", "key_revoked"))
     newest = sa.select(events.c.body).where(changes).order_by(events.c.seq.desc()).limit(1)
-    with ledger.read() as connection:
-        body = connection.scalar(newest) or {}
+    body = ledger.scalar(newest) or {}
     for file, problem in Keyring(settings.keys).find_damage(str(body.get("keyring_sha256", ""))):
         collector.add(DeviationKind.KEYS_CHANGED, file, problem)
 

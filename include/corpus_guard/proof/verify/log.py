@@ -154,8 +154,7 @@ def _outside_heads(settings: Settings, keyring: Keyring, collector: DeviationCol
 def _head_rows(ledger: Ledger) -> Sequence[_Row]:
     nodes = sa.cast(heads.c.nodes, sa.Text).label("nodes")
     columns: sa.Select[tuple[object, ...]] = sa.select(heads.c.number, heads.c.size, heads.c.root, nodes, heads.c.note)
-    with ledger.read() as connection:
-        return connection.execute(columns.order_by(heads.c.number)).all()
+    return ledger.rows(columns.order_by(heads.c.number))
 
 
 def _recompute_log(
