@@ -17,7 +17,7 @@ from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from corpus_guard.domain import no_progress
+from corpus_guard.domain import Progress, no_progress
 from corpus_guard.errors import SettingsError
 from corpus_guard.models import Models
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from corpus_guard.corpus.retrieval_log import RetrievalLog
     from corpus_guard.corpus.retriever import GuardedRetriever
     from corpus_guard.corpus.store import Store
-    from corpus_guard.domain import Progress
     from corpus_guard.forensics.cases import Case
     from corpus_guard.intake.blobs import BlobStore
     from corpus_guard.intake.chunking import Chunker

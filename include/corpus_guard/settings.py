@@ -16,17 +16,15 @@ from datetime import date
 from difflib import get_close_matches
 from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar, get_args
+from typing import Any, Final, Literal, Self, TypeVar, get_args
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from corpus_guard.errors import SettingsError, why_unreadable
 from corpus_guard.yaml_text import parse_yaml
-
-if TYPE_CHECKING:
-    from pydantic_core import ErrorDetails
 
 log = logging.getLogger(__name__)
 

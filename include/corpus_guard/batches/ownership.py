@@ -9,16 +9,14 @@ Rules
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import sqlalchemy as sa
 
+from corpus_guard.batches import Storage
 from corpus_guard.errors import ForeignStorage
+from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.tables import seals
-
-if TYPE_CHECKING:
-    from corpus_guard.batches import Storage
-    from corpus_guard.ledger import Ledger
 
 OWNER_FILE: Final = "deployment"
 

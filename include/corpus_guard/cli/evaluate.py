@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,8 +19,6 @@ from corpus_guard.evaluation.kinds import AdversarialForm
 from corpus_guard.evaluation.screening.protocols import ArrivalProtocol
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from corpus_guard.evaluation.drift import DriftRow
     from corpus_guard.evaluation.screening.evaluation import ScreeningEvaluation
 

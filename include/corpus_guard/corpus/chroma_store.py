@@ -36,11 +36,10 @@ from corpus_guard.corpus.store import (
     Store,
 )
 from corpus_guard.errors import StoreRefused, StoreUnavailable
+from corpus_guard.ledger import Ledger
 
 if TYPE_CHECKING:
     from chromadb import ClientAPI, Collection
-
-    from corpus_guard.ledger import Ledger
 
 _ADVICE = "Unset CORPUS_GUARD_CHROMA_URL, so that this home has a server of its own, or set it to the server of this deployment"
 

@@ -7,11 +7,11 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from corpus_guard.corpus.server import find_server, running_server
+from corpus_guard.settings import Settings
 
 if TYPE_CHECKING:
     from corpus_guard.corpus.store import Store
     from corpus_guard.ledger import Ledger
-    from corpus_guard.settings import Settings
 
 
 def open_store(settings: Settings, ledger: Callable[[], Ledger], closing: ExitStack) -> Store:

@@ -15,17 +15,15 @@ record.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import sqlalchemy as sa
 
 from corpus_guard.domain import canonical_json, sha256_bytes, sha256_text
 from corpus_guard.errors import ForeignCollection
+from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.states import PublicationState
 from corpus_guard.ledger.tables import chunks, publications
-
-if TYPE_CHECKING:
-    from corpus_guard.ledger import Ledger
 
 OWNER_KEY: Final = "corpus_guard_deployment"
 SAMPLE: Final = 100  # records; their ids are hashes, so the first ones are as good as any

@@ -21,7 +21,7 @@ import contextlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import orjson
@@ -42,9 +42,7 @@ from corpus_guard.corpus.store import (
     Store,
 )
 from corpus_guard.errors import Misuse, StoreRefused, StoreUnavailable
-
-if TYPE_CHECKING:
-    from corpus_guard.ledger import Ledger
+from corpus_guard.ledger import Ledger
 
 SCHEMA: Final = "corpus_guard"
 MAX_NAME_BYTES: Final = 63

@@ -24,7 +24,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 import numpy as np
 import sqlalchemy as sa
@@ -43,9 +42,7 @@ from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.queries import rows_by_id, select_in_batches
 from corpus_guard.ledger.states import EnhancementState, PublicationState
 from corpus_guard.ledger.tables import chunks, documents, enhancements, publications
-
-if TYPE_CHECKING:
-    from corpus_guard.models import TextEmbedder
+from corpus_guard.models import TextEmbedder
 
 CANDIDATES_PER_ANSWER = 2  # times k: the s of FilterRAG
 MAX_CANDIDATES_PER_ANSWER = 8  # times k: where so many were read and dropped, fewer than k are served

@@ -12,26 +12,22 @@ import contextlib
 import logging
 from collections.abc import Sequence
 from hashlib import shake_256
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+import pyarrow as pa
 import sqlalchemy as sa
+from numpy.typing import NDArray
 
 from corpus_guard.batches import Storage
 from corpus_guard.batches.logged_files import hash_files, logged_hashes, verified_hash
 from corpus_guard.batches.reading import read_checked_versions
 from corpus_guard.batches.storage import FileDamaged, parquet_bytes
 from corpus_guard.batches.tables import SERVED_COLUMNS, embedder_of, in_batches, vectors_to_table
-from corpus_guard.domain import Progress, digest, no_progress
+from corpus_guard.domain import Progress, Version, digest, no_progress
+from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.tables import publications
 from corpus_guard.models import Models
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from numpy.typing import NDArray
-
-    from corpus_guard.domain import Version
-    from corpus_guard.ledger import Ledger
 
 log = logging.getLogger(__name__)
 

@@ -27,13 +27,13 @@ from corpus_guard.detectors.target_questions import TargetQuestion, read_targets
 from corpus_guard.domain import JsonRecord
 from corpus_guard.errors import NotEnough
 from corpus_guard.models.champion import SETTING_NAMES, Detector, store_detector
+from corpus_guard.settings import Settings
 from corpus_guard.tracking import model_registry
 from corpus_guard.tracking.measures import CountedShare
 from corpus_guard.tracking.mlflow_runs import log_run
 
 if TYPE_CHECKING:
     from corpus_guard.batches import Storage
-    from corpus_guard.settings import Settings
 
 MIN_TRAINING_QUESTIONS: Final = 8  # fewer are useless for the folds of a cross-validation
 MIN_TEST_QUESTIONS: Final = 4

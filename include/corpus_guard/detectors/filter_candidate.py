@@ -14,8 +14,9 @@ nothing is read twice.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from corpus_guard.batches import Storage
 from corpus_guard.corpus.filterrag.features import TAU, as_matrix
 from corpus_guard.corpus.filterrag.filters import MLFilterRAG, make_filter
 from corpus_guard.corpus.filterrag.kinds import ClassifierKind
@@ -33,14 +34,11 @@ from corpus_guard.detectors.readings import ReadingCache
 from corpus_guard.detectors.target_questions import TargetQuestion
 from corpus_guard.domain import Progress, no_progress
 from corpus_guard.errors import Inconsistent, Misuse
+from corpus_guard.ledger import Ledger
+from corpus_guard.models import Models
 from corpus_guard.models.champion import Detector
+from corpus_guard.settings import Settings
 from corpus_guard.tracking.measures import CountedShare
-
-if TYPE_CHECKING:
-    from corpus_guard.batches import Storage
-    from corpus_guard.ledger import Ledger
-    from corpus_guard.models import Models
-    from corpus_guard.settings import Settings
 
 READINGS_PATH: Final = ("evaluation", "readings.jsonl")  # below the home
 

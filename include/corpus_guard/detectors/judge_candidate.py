@@ -14,8 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from corpus_guard.batches import Storage
 from corpus_guard.detectors.attack_simulation import attack_simulation
 from corpus_guard.detectors.candidates import (
     ComparedFigure,
@@ -31,17 +32,14 @@ from corpus_guard.detectors.target_questions import TargetQuestion, TargetQuesti
 from corpus_guard.detectors.trace_figures import TraceFigures, count_figures
 from corpus_guard.domain import Progress, no_progress
 from corpus_guard.errors import Inconsistent, Misuse
+from corpus_guard.ledger import Ledger
+from corpus_guard.models import Models
 from corpus_guard.models.champion import Detector
+from corpus_guard.settings import Settings
 from corpus_guard.traceback.judge_selection import create_judge
+from corpus_guard.traceback.judges import Judge
 from corpus_guard.traceback.judges.embedded import EmbeddedJudge
 from corpus_guard.tracking.measures import CountedShare
-
-if TYPE_CHECKING:
-    from corpus_guard.batches import Storage
-    from corpus_guard.ledger import Ledger
-    from corpus_guard.models import Models
-    from corpus_guard.settings import Settings
-    from corpus_guard.traceback.judges import Judge
 
 ATTACKS: Final = (Attack.POISONEDRAG_B, Attack.BARE, Attack.INSTRUINJECT)
 

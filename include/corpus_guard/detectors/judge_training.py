@@ -41,6 +41,7 @@ from corpus_guard.detectors.attacked_corpus import TextVectors
 from corpus_guard.detectors.target_questions import TargetQuestion, wrong_answers_by_opening
 from corpus_guard.domain import Progress, no_progress, sha256_text
 from corpus_guard.errors import Misuse
+from corpus_guard.models import Models
 from corpus_guard.screening.wording import load_wording
 from corpus_guard.traceback.judges.embedded import (
     REPORT_INPUTS,
@@ -56,8 +57,6 @@ from corpus_guard.traceback.retrieval import Complaint, RetrievedText
 
 if TYPE_CHECKING:
     from xgboost import Booster
-
-    from corpus_guard.models import Models
 
 RETRIEVED_TEXTS: Final = 5  # by the simulated RAG application
 CLEAN_TEXTS_PER_QUESTION: Final = 60  # the nearest ones

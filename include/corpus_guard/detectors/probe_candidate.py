@@ -11,19 +11,18 @@ from corpus_guard.detectors.candidates import setting_note
 from corpus_guard.detectors.probe_prompts import build_prompts
 from corpus_guard.domain import JsonRecord
 from corpus_guard.errors import Inconsistent, Misuse, NotEnough, SettingsError
+from corpus_guard.ledger import Ledger
+from corpus_guard.models import Models
 from corpus_guard.models.champion import Detector
+from corpus_guard.settings import Settings
 from corpus_guard.traceback.activations.champion import find_promoted_probe, save_candidate
-from corpus_guard.traceback.activations.recording import collect_recordings
+from corpus_guard.traceback.activations.probe import Probe
+from corpus_guard.traceback.activations.recording import Recordings, collect_recordings
 from corpus_guard.traceback.activations.witness import probe_mismatch
 from corpus_guard.tracking.model_registry import register_challenger
 
 if TYPE_CHECKING:
     from corpus_guard.batches import Storage
-    from corpus_guard.ledger import Ledger
-    from corpus_guard.models import Models
-    from corpus_guard.settings import Settings
-    from corpus_guard.traceback.activations.probe import Probe
-    from corpus_guard.traceback.activations.recording import Recordings
 
 RECORDINGS_PATH: Final = ("evaluation", "activations")  # below the home
 CHECKPOINTS_PATH: Final = ("evaluation", "probes")

@@ -23,8 +23,9 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from corpus_guard.batches import Storage
 from corpus_guard.corpus.retrieval_log import key_in_use
 from corpus_guard.domain import sha256_bytes
 from corpus_guard.errors import Misuse
@@ -32,25 +33,21 @@ from corpus_guard.exports import incident_finding, sarif, stix
 from corpus_guard.exports.findings import dump_json, export_findings
 from corpus_guard.exports.html import case_page
 from corpus_guard.forensics.cases import Case, CaseEvent
-from corpus_guard.forensics.map import corpus_map, policy_thresholds, risk_histogram
+from corpus_guard.forensics.exposure import Exposure
+from corpus_guard.forensics.map import CorpusMap, corpus_map, policy_thresholds, risk_histogram
 from corpus_guard.forensics.plan import plan_case
 from corpus_guard.forensics.retrieved import case_exposure, retrieval_lines
 from corpus_guard.forensics.root_cause import root_cause
 from corpus_guard.forensics.scope import scope_of
 from corpus_guard.forensics.timeline import case_timeline
+from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
 from corpus_guard.proof.log.heads import sign_head
 from corpus_guard.proof.proving import export_proofs
+from corpus_guard.screening.policy import Policy
+from corpus_guard.settings import Settings
 from corpus_guard.traceback.records import list_carriers
-
-if TYPE_CHECKING:
-    from corpus_guard.batches import Storage
-    from corpus_guard.forensics.exposure import Exposure
-    from corpus_guard.forensics.map import CorpusMap
-    from corpus_guard.ledger import Ledger
-    from corpus_guard.screening.policy import Policy
-    from corpus_guard.settings import Settings
 
 PROOF: Final = "proof"
 """Folder of the exported log."""

@@ -18,16 +18,16 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from corpus_guard import __version__
 from corpus_guard.forensics import pictures
+from corpus_guard.forensics.cases import Case
+from corpus_guard.forensics.map import CorpusMap, RiskHistogram
 from corpus_guard.forensics.pictures import COLORINGS
+from corpus_guard.forensics.timeline import TimelineEntry
 from corpus_guard.invisible import reveal_invisible
 
 if TYPE_CHECKING:
-    from corpus_guard.forensics.cases import Case
     from corpus_guard.forensics.exposure import Exposure
-    from corpus_guard.forensics.map import CorpusMap, RiskHistogram
     from corpus_guard.forensics.plan import PlannedStep
     from corpus_guard.forensics.root_cause import RootCause
-    from corpus_guard.forensics.timeline import TimelineEntry
 
 TEMPLATES: Final = Path(__file__).with_name("templates")
 MAX_CHARACTERS: Final = 400  # of a name or a reason

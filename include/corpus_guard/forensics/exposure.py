@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import sqlalchemy as sa
 
@@ -27,6 +27,7 @@ from corpus_guard.corpus.retrieval_log import PRUNED_EVENT, query_id
 from corpus_guard.domain import JsonRecord
 from corpus_guard.errors import UnknownSubject
 from corpus_guard.forensics.kinds import SubjectKind
+from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.queries import Row, Select, is_sqlite, select_in_batches, values_by_id
 from corpus_guard.ledger.states import Label
 from corpus_guard.ledger.tables import (
@@ -45,9 +46,6 @@ from corpus_guard.ledger.tables import (
     versions,
 )
 from corpus_guard.traceback.records import find_trace
-
-if TYPE_CHECKING:
-    from corpus_guard.ledger import Ledger
 
 LISTED = 20  # entries of a list, unless the caller wants more
 MAX_LISTED = 10_000

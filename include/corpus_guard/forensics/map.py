@@ -20,25 +20,22 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import sqlalchemy as sa
+from numpy.typing import NDArray
 
+from corpus_guard.batches import Storage
 from corpus_guard.batches.tables import embedder_of, vectors_from_table
 from corpus_guard.domain import JsonRecord
 from corpus_guard.errors import Inconsistent, Misuse
+from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.queries import Row, select_in_batches
 from corpus_guard.ledger.states import PublicationState, VersionState
 from corpus_guard.ledger.tables import chunks, documents, findings, publications, seals, versions
 from corpus_guard.proof.log.key_files import write_durably
 from corpus_guard.screening.policy import Policy
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from corpus_guard.batches import Storage
-    from corpus_guard.ledger import Ledger
 
 MAX_POINTS: Final = 3_000  # served chunks; as many again may wait
 FIT_POINTS: Final = 5_000  # served chunks, by id, to which the plane is fitted

@@ -17,10 +17,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import sqlalchemy as sa
 
+from corpus_guard.batches import Storage
+from corpus_guard.corpus.store import Store
 from corpus_guard.domain import EMPTY_TEXT_SHA256, Progress, TrustLevel, Verdict, no_progress
 from corpus_guard.errors import Misuse, SettingsError, Stale
 from corpus_guard.forensics.cases import Approval, Case, CaseStep, Member, MemberKind, StepKind, record_result
@@ -28,10 +30,13 @@ from corpus_guard.forensics.re_embedding import re_embed
 from corpus_guard.forensics.retrieved import case_subjects
 from corpus_guard.forensics.road import Road, find_road_siblings
 from corpus_guard.forensics.scope import AccusedVersion, Scope, scope_of
+from corpus_guard.intake.blobs import BlobStore
+from corpus_guard.intake.sources import Sources
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.queries import select_in_batches
 from corpus_guard.ledger.states import PurgeState, Purpose, TraceOutcome, VersionState
 from corpus_guard.ledger.tables import documents, purges, traces, versions
+from corpus_guard.models import Models
 from corpus_guard.pipeline.rescreen import rescreen
 from corpus_guard.proof.sealing import seal_corpus
 from corpus_guard.removal.purge import Purger
@@ -40,18 +45,11 @@ from corpus_guard.removal.purge_targets import versions_with_equal_content
 from corpus_guard.review.queue import load_findings
 from corpus_guard.review.reopening import CompletedGroup, reopen
 from corpus_guard.screening.policy import Policy
+from corpus_guard.screening.runner import Screening
+from corpus_guard.settings import Settings
 from corpus_guard.traceback.judge_selection import create_rag_model
 from corpus_guard.traceback.live_corpus import LiveCorpus
 from corpus_guard.traceback.withdrawal_plan import ask_again, withdraw, withdrawal_of_versions
-
-if TYPE_CHECKING:
-    from corpus_guard.batches import Storage
-    from corpus_guard.corpus.store import Store
-    from corpus_guard.intake.blobs import BlobStore
-    from corpus_guard.intake.sources import Sources
-    from corpus_guard.models import Models
-    from corpus_guard.screening.runner import Screening
-    from corpus_guard.settings import Settings
 
 STEP_TITLES: Final[Mapping[StepKind, str]] = {
     StepKind.WITHDRAW: "Take out of service and block",

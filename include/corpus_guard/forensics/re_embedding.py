@@ -14,31 +14,28 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
 import sqlalchemy as sa
+from numpy.typing import NDArray
 
+from corpus_guard.batches import Storage
 from corpus_guard.batches.logged_files import hash_files, log_files
 from corpus_guard.batches.reading import read_checked_versions, read_vectors
 from corpus_guard.batches.tables import SERVED_COLUMNS, in_batches, vectors_to_table
 from corpus_guard.corpus import outbox
+from corpus_guard.corpus.store import Store
 from corpus_guard.corpus.vectors import compute_vectors, set_apart, vectors_name
 from corpus_guard.domain import JsonRecord, digest
+from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.queries import IDS_PER_STATEMENT, Row, select_in_batches
 from corpus_guard.ledger.states import PublicationState
 from corpus_guard.ledger.tables import documents, publications, versions
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from numpy.typing import NDArray
-
-    from corpus_guard.batches import Storage
-    from corpus_guard.corpus.store import Store
-    from corpus_guard.ledger import Ledger
-    from corpus_guard.models import Models
+from corpus_guard.models import Models
 
 MIN_COSINE: Final = 0.9999  # between two computations of one vector: padding and the number format change it by less
 DOCUMENTS_PER_BATCH: Final = 200

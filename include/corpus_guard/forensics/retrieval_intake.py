@@ -28,7 +28,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from corpus_guard.corpus.retrieval_log import LoggedChunk, LoggedRetrieval, RetrievalLog
 from corpus_guard.corpus.spans import LOGGED_AS
@@ -36,12 +36,10 @@ from corpus_guard.domain import JsonRecord, digest
 from corpus_guard.errors import HostileInput
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.states import RetrievalOrigin
+from corpus_guard.settings import Settings
 from corpus_guard.traceback.importers import fields
 from corpus_guard.traceback.importers.record import Mark
 from corpus_guard.traceback.importers.source import exports
-
-if TYPE_CHECKING:
-    from corpus_guard.settings import Settings
 
 MAX_SPANS: Final = 10_000  # of one request
 MAX_TEXTS: Final = 200  # of one retrieval

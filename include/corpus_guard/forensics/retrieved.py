@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, time
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from corpus_guard.forensics.exposure import LISTED, Exposure, ExposureSubject, measure_exposure
 from corpus_guard.forensics.kinds import SubjectKind
 from corpus_guard.forensics.scope import Scope
 from corpus_guard.forensics.timeline import TimelineEntry
-
-if TYPE_CHECKING:
-    from corpus_guard.ledger import Ledger
+from corpus_guard.ledger import Ledger
 
 MAX_SUBJECTS: Final = (
     400  # that one statement names; a larger case is measured by its documents or sources: too high, never too low

@@ -13,17 +13,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import sqlalchemy as sa
 
 from corpus_guard.forensics.exposure import ExposureSubject
+from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.queries import Row
 from corpus_guard.ledger.states import Label
 from corpus_guard.ledger.tables import bands, chunks, documents, suspects, traces, versions
-
-if TYPE_CHECKING:
-    from corpus_guard.ledger import Ledger
 
 MAX_SIBLINGS: Final = 50
 

@@ -24,12 +24,12 @@ from typing import TYPE_CHECKING, Final
 import sqlalchemy as sa
 
 from corpus_guard.errors import Inconsistent
+from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.tables import events
 
 if TYPE_CHECKING:
     from corpus_guard.batches import Storage
-    from corpus_guard.ledger import Ledger
 
 log = logging.getLogger(__name__)
 

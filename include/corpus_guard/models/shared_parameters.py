@@ -9,10 +9,10 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
 from weakref import WeakValueDictionary
 
+from corpus_guard.models.weights import Weights
+
 if TYPE_CHECKING:
     import torch
-
-    from corpus_guard.models.weights import Weights
 
 
 def share_parameters(body: torch.nn.Module, weights: Weights, changed: Collection[str] = ()) -> None:

@@ -27,15 +27,17 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, TypedDict
+from typing import Final, TypedDict
 
 import sqlalchemy as sa
 
+from corpus_guard.batches import Storage
 from corpus_guard.batches.logged_files import log_files, logged_hashes
 from corpus_guard.batches.ownership import require_own_storage
 from corpus_guard.corpus.query_bank import FOLDER as QUERY_BANK
 from corpus_guard.domain import Progress, no_progress
 from corpus_guard.errors import Inconsistent
+from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.runs import run_state
@@ -43,11 +45,7 @@ from corpus_guard.ledger.states import RunState, VersionState
 from corpus_guard.ledger.tables import acts, decisions, documents, events, publications, runs, suspects, versions
 from corpus_guard.proof.incidents import list_red_incidents, subjects_of_incidents
 from corpus_guard.proof.log.heads import require_sealable, sign_head
-
-if TYPE_CHECKING:
-    from corpus_guard.batches import Storage
-    from corpus_guard.ledger import Ledger
-    from corpus_guard.settings import Settings
+from corpus_guard.settings import Settings
 
 CLEANED_EVENT: Final = "cleaned"
 FILES_PER_EVENT: Final = 500

@@ -18,22 +18,22 @@ from typing import TYPE_CHECKING, Any, Final
 
 import sqlalchemy as sa
 
+from corpus_guard.batches import Storage
 from corpus_guard.domain import TrustLevel
 from corpus_guard.errors import UnknownSubject
+from corpus_guard.ledger import Ledger
+from corpus_guard.ledger.queries import Row
 from corpus_guard.ledger.runs import run_folder
 from corpus_guard.ledger.states import RunKind
 from corpus_guard.ledger.tables import findings, runs, versions
 from corpus_guard.screening.checks.expectation import Expectations
 from corpus_guard.screening.checks.structure import Structure
 from corpus_guard.screening.policy import UNCHECKED_SUFFIX
+from corpus_guard.screening.suites.suite import Suite
 from corpus_guard.screening.suites.validation import word_expectation
 
 if TYPE_CHECKING:
-    from corpus_guard.batches import Storage
-    from corpus_guard.ledger import Ledger
-    from corpus_guard.ledger.queries import Row
     from corpus_guard.screening.runner import Screening
-    from corpus_guard.screening.suites.suite import Suite
 
 _FILE: Final = "data-docs.json"
 

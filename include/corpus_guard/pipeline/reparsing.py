@@ -19,7 +19,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from typing import TYPE_CHECKING, TypedDict
+from typing import TypedDict
 
 import sqlalchemy as sa
 
@@ -34,6 +34,7 @@ from corpus_guard.domain import EMPTY_TEXT_SHA256, Finding, Progress, Stamp, Ver
 from corpus_guard.errors import Inconsistent
 from corpus_guard.intake.blobs import BlobStore
 from corpus_guard.intake.chunking import Chunker
+from corpus_guard.intake.parsing import ParsingSandbox
 from corpus_guard.intake.parsing.media import ROW
 from corpus_guard.intake.sources import Sources
 from corpus_guard.intake.sources.row_documents import ROW_PROBLEMS
@@ -54,9 +55,6 @@ from corpus_guard.screening.blocked import strip_blocked
 from corpus_guard.screening.runner import Screening
 from corpus_guard.screening.survey.signals import measure_signals, signals_to_table
 from corpus_guard.settings import Settings
-
-if TYPE_CHECKING:
-    from corpus_guard.intake.parsing import ParsingSandbox
 
 FETCHING_CHECK = "intake"  # its findings come from fetching, which is not repeated
 

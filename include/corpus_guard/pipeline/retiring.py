@@ -8,24 +8,22 @@ Rules
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypedDict
+from typing import TypedDict
 
 import sqlalchemy as sa
 
+from corpus_guard.batches import Storage
 from corpus_guard.corpus import outbox, publishing
+from corpus_guard.corpus.store import Store
 from corpus_guard.errors import Misuse, UnknownSubject
 from corpus_guard.intake.sources.sources_file import read_declarations
+from corpus_guard.ledger import Ledger
+from corpus_guard.ledger.queries import Row
 from corpus_guard.ledger.runs import begin_run
 from corpus_guard.ledger.states import RunKind
 from corpus_guard.ledger.tables import documents
 from corpus_guard.proof.sealing import seal_run
-
-if TYPE_CHECKING:
-    from corpus_guard.batches import Storage
-    from corpus_guard.corpus.store import Store
-    from corpus_guard.ledger import Ledger
-    from corpus_guard.ledger.queries import Row
-    from corpus_guard.settings import Settings
+from corpus_guard.settings import Settings
 
 
 class RetiredSource(TypedDict):

@@ -17,7 +17,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypedDict
+from typing import TypedDict
 
 from corpus_guard.batches import Storage
 from corpus_guard.batches.logged_files import hash_files, log_files, logged_hashes, verified_hash
@@ -34,7 +34,7 @@ from corpus_guard.batches.tables import (
 from corpus_guard.corpus import outbox, publishing
 from corpus_guard.corpus.store import Store
 from corpus_guard.corpus.vectors import embed_chunks
-from corpus_guard.domain import Progress, Verdict, Version, digest, doc_id, no_progress, sha256_bytes
+from corpus_guard.domain import Judgement, Progress, Verdict, Version, digest, doc_id, no_progress, sha256_bytes
 from corpus_guard.errors import Inconsistent, SourceUnavailable
 from corpus_guard.intake.blobs import BlobStore
 from corpus_guard.intake.chunking import Chunker
@@ -74,13 +74,10 @@ from corpus_guard.review.reopening import (
 from corpus_guard.screening.history import LedgerHistory, record_signals
 from corpus_guard.screening.predecessors import load_predecessors
 from corpus_guard.screening.runner import Screening
+from corpus_guard.screening.survey.resemblance import History
 from corpus_guard.screening.survey.signals import Signals, signals_from_table
 from corpus_guard.screening.survey.survey import Survey, build_survey
 from corpus_guard.settings import Settings
-
-if TYPE_CHECKING:
-    from corpus_guard.domain import Judgement
-    from corpus_guard.screening.survey.resemblance import History
 
 log = logging.getLogger(__name__)
 

@@ -18,14 +18,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import sqlalchemy as sa
 
+from corpus_guard.batches import Storage
 from corpus_guard.batches.tables import in_batches, vectors_from_table, versions_from_table
 from corpus_guard.corpus import outbox
-from corpus_guard.corpus.store import ChunkRecord
+from corpus_guard.corpus.store import ChunkRecord, Store
 from corpus_guard.errors import Inconsistent
+from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.queries import select_in_batches
@@ -33,12 +35,6 @@ from corpus_guard.ledger.states import UNFINISHED_STATES, PublicationState
 from corpus_guard.ledger.tables import chunks, publications, versions
 from corpus_guard.proof.deviations import OTHER_LEDGER_KINDS, Deviation, DeviationKind
 from corpus_guard.proof.manifest import RecordKey
-
-if TYPE_CHECKING:
-    from corpus_guard.batches import Storage
-    from corpus_guard.corpus.store import Store
-    from corpus_guard.ledger import Ledger
-
 
 _Row: TypeAlias = sa.Row[tuple[object, ...]]
 """A publication with its batch and its version's state."""

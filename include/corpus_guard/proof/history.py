@@ -8,18 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
+from corpus_guard.batches import Storage
 from corpus_guard.batches.tables import in_batches
 from corpus_guard.errors import UnknownSubject
+from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.tables import events, publications, seals, versions
 from corpus_guard.proof.manifest import ManifestChange, RecordKey, compare_manifests
-
-if TYPE_CHECKING:
-    from corpus_guard.batches import Storage
-    from corpus_guard.ledger import Ledger
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,12 +21,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import orjson
 import sqlalchemy as sa
 
+from corpus_guard.batches import Storage
 from corpus_guard.batches.logged_files import log_files
+from corpus_guard.corpus.store import Store
 from corpus_guard.domain import JsonRecord, Progress, digest, no_progress, sha256_bytes
 from corpus_guard.errors import Inconsistent, Misuse, Stale
 from corpus_guard.ledger import Ledger
@@ -38,11 +40,7 @@ from corpus_guard.ledger.tables import events, heads, incidents, seals
 from corpus_guard.proof.deviations import NEVER_ACCEPTED_KINDS, Deviation, DeviationKind
 from corpus_guard.proof.log.heads import RememberedHead, newest_head
 from corpus_guard.proof.verify.verification import Verification, verify
-
-if TYPE_CHECKING:
-    from corpus_guard.batches import Storage
-    from corpus_guard.corpus.store import Store
-    from corpus_guard.settings import Settings
+from corpus_guard.settings import Settings
 
 _STATES_BEFORE: Final[Mapping[IncidentState, Sequence[IncidentState]]] = {
     IncidentState.HEALED: (IncidentState.OPEN,),

@@ -17,23 +17,21 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict
+from typing import TypedDict
 
 import orjson
 import sqlalchemy as sa
 
+from corpus_guard.batches import Storage
 from corpus_guard.errors import Inconsistent, Misuse, UnknownSubject
+from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.tables import events
 from corpus_guard.proof.checking import HEAD_FILE, LOG_FILE, MANIFEST_FILE
 from corpus_guard.proof.log.heads import StoredHead, leaf_hashes, newest_head, verified_events
 from corpus_guard.proof.log.keys import PUBLIC_KEYS_FILE, Keyring
 from corpus_guard.proof.log.merkle import inclusion_proof, leaf_hash, root_of
 from corpus_guard.proof.manifest import ManifestLine, SealEvent, last_seal_below
-
-if TYPE_CHECKING:
-    from corpus_guard.batches import Storage
-    from corpus_guard.ledger import Ledger
-    from corpus_guard.settings import Settings
+from corpus_guard.settings import Settings
 
 
 class InclusionPath(TypedDict):

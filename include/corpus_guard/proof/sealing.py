@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from corpus_guard.batches import Storage
+from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.runs import end_run
 from corpus_guard.proof.log.checkpoint import Checkpoint
 from corpus_guard.proof.log.heads import sign_head
 from corpus_guard.proof.manifest import Manifest, write_manifest
+from corpus_guard.settings import Settings
 
 if TYPE_CHECKING:
-    from corpus_guard.batches import Storage
     from corpus_guard.corpus.store import Store
-    from corpus_guard.ledger import Ledger
-    from corpus_guard.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)

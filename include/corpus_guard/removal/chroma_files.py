@@ -33,9 +33,12 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import sqlalchemy as sa
 
+from corpus_guard.batches import Storage
 from corpus_guard.corpus import outbox
 from corpus_guard.corpus.chroma_store import connect_to_chroma
+from corpus_guard.corpus.store import Store
 from corpus_guard.errors import Inconsistent, StoreUnavailable
+from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.states import LIVE_STATES, PublicationState
 from corpus_guard.ledger.tables import publications, versions
@@ -43,10 +46,6 @@ from corpus_guard.removal.store_files import SearchableFile, files_on_disk
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI
-
-    from corpus_guard.batches import Storage
-    from corpus_guard.corpus.store import Store
-    from corpus_guard.ledger import Ledger
 
 PROBE_COLLECTION: Final = "corpus-guard-purge-probe"  # exists for a moment
 LOCK_SECONDS: Final = 120  # the server's own transactions last milliseconds

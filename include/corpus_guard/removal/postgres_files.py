@@ -22,16 +22,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import sqlalchemy as sa
 
-from corpus_guard.corpus.pgvector_store import SCHEMA
+from corpus_guard.corpus.pgvector_store import SCHEMA, PgvectorStore
 from corpus_guard.errors import StoreRefused
 from corpus_guard.removal.store_files import SearchableFile, files_on_disk
-
-if TYPE_CHECKING:
-    from corpus_guard.corpus.pgvector_store import PgvectorStore
 
 PROBE_TABLE: Final = "purge_probe"  # exists for a moment
 _RELATION_FILE = re.compile(r"(\d+)(?:_[a-z]+)?(?:\.\d+)?")

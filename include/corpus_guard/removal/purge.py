@@ -31,13 +31,16 @@ from typing import TYPE_CHECKING, Final, TypedDict, cast
 
 import sqlalchemy as sa
 
+from corpus_guard.batches import Storage
 from corpus_guard.batches.ownership import claim_storage
 from corpus_guard.batches.tables import in_batches
 from corpus_guard.corpus import outbox
 from corpus_guard.corpus.pgvector_store import PgvectorStore
 from corpus_guard.corpus.query_bank import erase_questions
+from corpus_guard.corpus.store import Store
 from corpus_guard.domain import Progress, no_progress
 from corpus_guard.errors import AlreadyAtWork, Inconsistent, Misuse, UnknownSubject
+from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.queries import select_in_batches, upsert
@@ -71,15 +74,11 @@ from corpus_guard.removal.storage_files import StorageFiles, holds_trace
 from corpus_guard.removal.store_files import SearchableFile, StoreFiles
 from corpus_guard.removal.text_traces import TextTrace, TraceIndex
 from corpus_guard.removal.unrecorded import UnrecordedContent, holders_in_ledger, unnamed_blobs
-from corpus_guard.screening.runner import EVIDENCE_PREFIX, text_result_key
+from corpus_guard.screening.runner import EVIDENCE_PREFIX, Screening, text_result_key
+from corpus_guard.settings import Settings
 
 if TYPE_CHECKING:
-    from corpus_guard.batches import Storage
-    from corpus_guard.corpus.store import Store
     from corpus_guard.intake.blobs import BlobStore
-    from corpus_guard.ledger import Ledger
-    from corpus_guard.screening.runner import Screening
-    from corpus_guard.settings import Settings
 
 MAX_SEARCHES: Final = 4  # each but the last may make the collections again, until no new index holds old memory
 UNNAMED_ERASED_EVENT: Final = "unnamed_erased"

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
+from corpus_guard.batches import Storage
 from corpus_guard.domain import EMPTY_TEXT_SHA256, digest
 from corpus_guard.errors import AlreadyAtWork, Misuse, UnknownSubject
+from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.queries import select_in_batches
 from corpus_guard.ledger.runs import refreshes_at_work
 from corpus_guard.ledger.tables import chunks, documents, versions
@@ -33,9 +35,7 @@ from corpus_guard.removal.unrecorded import (
 )
 
 if TYPE_CHECKING:
-    from corpus_guard.batches import Storage
     from corpus_guard.intake.blobs import BlobStore
-    from corpus_guard.ledger import Ledger
 
 
 @dataclass(frozen=True, slots=True)

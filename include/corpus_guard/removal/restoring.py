@@ -25,9 +25,12 @@ from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 import sqlalchemy as sa
 
+from corpus_guard.batches import Storage
 from corpus_guard.corpus import outbox
+from corpus_guard.corpus.store import Store
 from corpus_guard.domain import EMPTY_TEXT_SHA256, JsonRecord
 from corpus_guard.errors import Misuse, Stale, UnknownSubject
+from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.queries import Row, select_in_batches
 from corpus_guard.ledger.runs import begin_run
@@ -42,23 +45,20 @@ from corpus_guard.ledger.tables import (
     purges,
     versions,
 )
+from corpus_guard.models import Models
 from corpus_guard.proof.sealing import seal_run
 from corpus_guard.removal import withdrawal
 from corpus_guard.removal.purge_targets import group_by_content, removal_targets, versions_with_equal_content
 from corpus_guard.review.decisions import Decision, ItemRevision, decide
 from corpus_guard.review.identities import NOBODY, Identities
 from corpus_guard.review.records import load_reviews, load_versions
+from corpus_guard.review.reviewer import Reviewer
 from corpus_guard.review.serving import serve_batch
+from corpus_guard.screening.policy import ReviewRules
+from corpus_guard.settings import Settings
 
 if TYPE_CHECKING:
-    from corpus_guard.batches import Storage
-    from corpus_guard.corpus.store import Store
-    from corpus_guard.ledger import Ledger
-    from corpus_guard.models import Models
-    from corpus_guard.review.reviewer import Reviewer
-    from corpus_guard.screening.policy import ReviewRules
     from corpus_guard.screening.runner import Screening
-    from corpus_guard.settings import Settings
 
 log = logging.getLogger(__name__)
 

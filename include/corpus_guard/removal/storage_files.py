@@ -24,20 +24,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import sqlalchemy as sa
 
+from corpus_guard.batches import Storage
 from corpus_guard.batches.filesystem import open_filesystem
 from corpus_guard.batches.logged_files import log_files
 from corpus_guard.batches.storage import ROWS_PER_GROUP, parquet_bytes
 from corpus_guard.batches.tables import in_batches
 from corpus_guard.domain import sha256_bytes, sha256_text
 from corpus_guard.errors import Inconsistent
+from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.tables import documents, publications, queries, versions
 from corpus_guard.removal.purge_targets import PurgeTargets
 from corpus_guard.removal.text_traces import TextTrace, TraceIndex, spread_traces, text_traces
 
 if TYPE_CHECKING:
-    from corpus_guard.batches import Storage
     from corpus_guard.intake.blobs import BlobStore
-    from corpus_guard.ledger import Ledger
 
 ROWS_PER_BLOCK: Final = 256  # of a table, decoded at a time
 LEDGER_TEXTS_PER_SEARCH: Final = 500

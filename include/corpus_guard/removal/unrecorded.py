@@ -24,13 +24,13 @@ import sqlalchemy as sa
 from corpus_guard.batches.storage import ROWS_PER_GROUP
 from corpus_guard.batches.tables import in_batches
 from corpus_guard.domain import EMPTY_TEXT_SHA256, sha256_text
+from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.queries import select_in_batches
 from corpus_guard.ledger.runs import refreshes_at_work
 from corpus_guard.ledger.tables import purges, versions
 from corpus_guard.removal.purge_targets import PurgeTargets
 
 if TYPE_CHECKING:
-    from corpus_guard.ledger import Ledger
     from corpus_guard.removal.storage_files import StorageFiles
 
 Selector: TypeAlias = tuple[str, str]

@@ -26,24 +26,24 @@ from typing import TYPE_CHECKING, TypedDict
 
 import sqlalchemy as sa
 
+from corpus_guard.batches import Storage
 from corpus_guard.batches.tables import in_batches
 from corpus_guard.corpus import outbox, publishing
+from corpus_guard.corpus.store import Store
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.queries import Row
 from corpus_guard.ledger.runs import begin_run
 from corpus_guard.ledger.states import STATE_AFTER_DECISION, ReviewAction, RunKind, VersionState
 from corpus_guard.ledger.tables import decision_stands, decisions, versions
+from corpus_guard.models import Models
 from corpus_guard.proof.sealing import seal_run
 from corpus_guard.review.records import load_versions
 from corpus_guard.review.serving import serve_batch
+from corpus_guard.settings import Settings
 
 if TYPE_CHECKING:
-    from corpus_guard.batches import Storage
-    from corpus_guard.corpus.store import Store
-    from corpus_guard.models import Models
     from corpus_guard.screening.runner import Screening
-    from corpus_guard.settings import Settings
 
 
 class ReleaseResult(TypedDict):

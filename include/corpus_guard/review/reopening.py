@@ -22,9 +22,11 @@ from typing import TYPE_CHECKING, Final
 
 import sqlalchemy as sa
 
+from corpus_guard.batches import Storage
 from corpus_guard.batches.tables import vectors_from_table
 from corpus_guard.claims.comparison import Outcome
 from corpus_guard.corpus.publishing import CONTRADICTED, JUDGEMENT_EVENT_FIELDS, REOPENED, finding_rows
+from corpus_guard.corpus.store import Store
 from corpus_guard.domain import Counterstatement, Finding, Judgement, Severity, TrustLevel, Verdict, Version
 from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
@@ -32,6 +34,7 @@ from corpus_guard.ledger.queries import Row, select_in_batches, values_by_id
 from corpus_guard.ledger.states import ReviewAction, VersionState
 from corpus_guard.ledger.tables import decision_stands, decisions, documents, findings, versions
 from corpus_guard.ledger.triage import Triage
+from corpus_guard.models import Models
 from corpus_guard.review.queue import load_findings
 from corpus_guard.screening.checks.conflict import Conflict
 from corpus_guard.screening.policy import Policy
@@ -44,9 +47,6 @@ from corpus_guard.screening.tags import tag_ids
 from corpus_guard.screening.wording import load_wording
 
 if TYPE_CHECKING:
-    from corpus_guard.batches import Storage
-    from corpus_guard.corpus.store import Store
-    from corpus_guard.models import Models
     from corpus_guard.screening.runner import Screening
 
 REOPENED_EVENT: Final = "reopened"

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import sqlalchemy as sa
 
+from corpus_guard.batches import Storage
 from corpus_guard.batches.logged_files import log_files
 from corpus_guard.corpus import publishing
+from corpus_guard.corpus.store import Store
 from corpus_guard.corpus.vectors import embed_stored
+from corpus_guard.ledger import Ledger
+from corpus_guard.models import Models
 from corpus_guard.review.reopening import contradictions_of_released, reopen
 
 if TYPE_CHECKING:
-    from corpus_guard.batches import Storage
-    from corpus_guard.corpus.store import Store
-    from corpus_guard.ledger import Ledger
-    from corpus_guard.models import Models
     from corpus_guard.screening.runner import Screening
 
 Confirm: TypeAlias = Callable[[sa.Connection], Collection[str]]

@@ -37,28 +37,25 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from corpus_guard.corpus.retriever import reasons_to_withhold
-from corpus_guard.corpus.store import Match
+from corpus_guard.corpus.store import Match, Store
 from corpus_guard.domain import first_of_each, sha256_text
+from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.states import PublicationState
 from corpus_guard.ledger.tables import bands, chunks, publications
+from corpus_guard.models import TextEmbedder
 from corpus_guard.screening.folding import fold
 from corpus_guard.screening.learned_scores import Logistic
 from corpus_guard.screening.survey.resemblance import band_keys
 from corpus_guard.screening.survey.signals import compute_minhash
 from corpus_guard.traceback.live_corpus import LiveCorpus, from_published_chunk
 from corpus_guard.traceback.retrieval import RetrievedText, SearchableCorpus
-
-if TYPE_CHECKING:
-    from corpus_guard.corpus.store import Store
-    from corpus_guard.ledger import Ledger
-    from corpus_guard.models import TextEmbedder
 
 MIN_CONFIDENCE = 0.4
 """Confidence from which a candidate is returned for what it has in common with the text."""

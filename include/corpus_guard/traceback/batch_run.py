@@ -15,20 +15,17 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, NotRequired, TypedDict
+from typing import NotRequired, TypedDict
 
 from corpus_guard.batches.tables import in_batches
 from corpus_guard.errors import GuardError, Inconsistent, Infrastructure
+from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.states import ReportState
+from corpus_guard.traceback.judges import Judge
+from corpus_guard.traceback.rag_model import RagModel
 from corpus_guard.traceback.replays import choose_replays
 from corpus_guard.traceback.reports import find_report, list_reports
-from corpus_guard.traceback.trace_run import run_trace
-
-if TYPE_CHECKING:
-    from corpus_guard.ledger import Ledger
-    from corpus_guard.traceback.judges import Judge
-    from corpus_guard.traceback.rag_model import RagModel
-    from corpus_guard.traceback.trace_run import CorpusAccess
+from corpus_guard.traceback.trace_run import CorpusAccess, run_trace
 
 MAX_REPORTS = 1_000  # per night
 REPORTS_PER_PORTION = 25  # loading the models costs as much as tracing some of them

@@ -14,18 +14,16 @@ from __future__ import annotations
 import random
 from collections import Counter
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from corpus_guard.domain import digest, sha256_text
 from corpus_guard.errors import JudgeFailed
 from corpus_guard.ledger.states import Label
+from corpus_guard.models import TextEmbedder
 from corpus_guard.traceback.conclusion import decide
+from corpus_guard.traceback.judges import Judge
 from corpus_guard.traceback.loop import StopReason, follow
 from corpus_guard.traceback.retrieval import Complaint, InMemoryCorpus, RetrievedText
-
-if TYPE_CHECKING:
-    from corpus_guard.models import TextEmbedder
-    from corpus_guard.traceback.judges import Judge
 
 CASES: Final = 12
 RETRIEVED: Final = 5  # texts for each question

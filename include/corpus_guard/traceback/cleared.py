@@ -10,18 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
+from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.queries import select_in_batches
 from corpus_guard.ledger.states import Label
 from corpus_guard.ledger.tables import chunks, events, traces
 from corpus_guard.traceback.judges import Judge, JudgeConclusion, Opinion
-
-if TYPE_CHECKING:
-    from corpus_guard.ledger import Ledger
-    from corpus_guard.traceback.retrieval import Complaint, RetrievedText
+from corpus_guard.traceback.retrieval import Complaint, RetrievedText
 
 CLEARED = "a person cleared this document of this report: its withdrawal was refused, or it was restored"
 

@@ -38,10 +38,12 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from corpus_guard import domain
+from corpus_guard.batches import Storage
 from corpus_guard.batches.logged_files import hash_files, log_files
 from corpus_guard.batches.tables import vectors_to_table, versions_to_table
 from corpus_guard.corpus import outbox, publishing, trigger
 from corpus_guard.corpus.retrieval_log import MAX_QUERY_CHARS, query_id
+from corpus_guard.corpus.store import Store
 from corpus_guard.domain import (
     JsonRecord,
     Judgement,
@@ -54,6 +56,7 @@ from corpus_guard.domain import (
     digest,
 )
 from corpus_guard.errors import Misuse, UnknownSubject, require_one_of
+from corpus_guard.intake.chunking import Chunker
 from corpus_guard.intake.stamps import FETCHED_BY
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.event_log import append_event
@@ -64,15 +67,12 @@ from corpus_guard.ledger.states import EnhancementState, PublicationState, Purpo
 from corpus_guard.ledger.tables import decisions, documents, enhancements, publications, reports, versions
 from corpus_guard.proof.sealing import seal_corpus
 from corpus_guard.screening.survey.signals import measure_signals, signals_to_table
+from corpus_guard.settings import Settings
 
 if TYPE_CHECKING:
-    from corpus_guard.batches import Storage
-    from corpus_guard.corpus.store import Store
     from corpus_guard.intake.blobs import BlobStore
-    from corpus_guard.intake.chunking import Chunker
     from corpus_guard.models import Models
     from corpus_guard.screening.runner import Screening
-    from corpus_guard.settings import Settings
 
 MAX_TEXT_LENGTH = 2_000  # characters of a text; where chunks are short, one chunk is the tighter limit
 MAX_NAME_LENGTH = 200  # characters of a name

@@ -17,24 +17,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
+from corpus_guard.batches import Storage
 from corpus_guard.batches.tables import in_batches, read_versions
 from corpus_guard.domain import sha256_text
 from corpus_guard.errors import Inconsistent, Misuse
+from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.tables import chunks, events, publications, purges, versions
+from corpus_guard.models import TextEmbedder
 from corpus_guard.traceback.loop import MAX_JUDGED_TEXTS
 from corpus_guard.traceback.retrieval import InMemoryCorpus, RetrievedText
-
-if TYPE_CHECKING:
-    from corpus_guard.batches import Storage
-    from corpus_guard.ledger import Ledger
-    from corpus_guard.models import TextEmbedder
 
 MAX_REACHABLE_TEXTS = MAX_JUDGED_TEXTS + 100
 """Nearest texts that a trace can request: all it may judge, and the largest K."""

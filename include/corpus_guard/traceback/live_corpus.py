@@ -14,19 +14,16 @@ What it does not do: see what a filter in front of the application would have dr
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from corpus_guard.corpus.retriever import reasons_to_withhold
+from corpus_guard.corpus.store import Match, Store
 from corpus_guard.domain import digest, first_of_each, to_storable
+from corpus_guard.ledger import Ledger
+from corpus_guard.models import TextEmbedder
 from corpus_guard.traceback.retrieval import RetrievedText
-
-if TYPE_CHECKING:
-    from corpus_guard.corpus.store import Match, Store
-    from corpus_guard.ledger import Ledger
-    from corpus_guard.models import TextEmbedder
 
 EXTRA_RECORDS = 8  # requested beyond need: the index is approximate, and a moving chunk may be in two collections
 MAX_ID_LENGTH = 250  # characters; anybody may have written an id into Chroma

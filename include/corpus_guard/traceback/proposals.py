@@ -15,12 +15,12 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
 from corpus_guard.domain import JsonRecord, TrustLevel
 from corpus_guard.errors import Stale
+from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.queries import Row, select_in_batches, values_by_id
 from corpus_guard.ledger.states import SERVABLE_STATES, Label, PublicationState, Purpose, VersionState
 from corpus_guard.ledger.tables import chunks, documents, publications, retrieved_chunks, suspects, traces, versions
@@ -29,14 +29,11 @@ from corpus_guard.removal.withdrawal import withdrawal_id
 from corpus_guard.review.decisions import Decision, ItemRevision, decide
 from corpus_guard.review.identities import NOBODY, Identities
 from corpus_guard.review.records import load_reviews, load_versions
+from corpus_guard.review.reviewer import Reviewer
+from corpus_guard.screening.policy import ReviewRules
 from corpus_guard.traceback.cleared import cleared_versions
 from corpus_guard.traceback.records import find_not_reproduced
 from corpus_guard.traceback.withdrawal_plan import versions_with_decided_withdrawal
-
-if TYPE_CHECKING:
-    from corpus_guard.ledger import Ledger
-    from corpus_guard.review.reviewer import Reviewer
-    from corpus_guard.screening.policy import ReviewRules
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,11 @@ from corpus_guard.models.messages import Conversation, Message
 from corpus_guard.models.quoting import quote_texts, strip_reasoning
 from corpus_guard.traceback.judges import report_as_judge_failure
 from corpus_guard.traceback.reported_claim import read_reported_claim
+from corpus_guard.traceback.retrieval import Complaint
 
 if TYPE_CHECKING:
     from corpus_guard.corpus.filterrag.features import FeatureExtractor
     from corpus_guard.models.chat import ChatEndpoint, Usage
-    from corpus_guard.traceback.retrieval import Complaint
 
 RAG_PROMPT: Final = (
     "Answer the question from the passages, in as few words as it takes: a name, a number, a phrase. The "

@@ -19,12 +19,14 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import sqlalchemy as sa
 
+from corpus_guard.batches import Storage
 from corpus_guard.batches.chunk_texts import read_chunk_texts
 from corpus_guard.domain import JsonRecord, digest, to_storable
+from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.queries import insert_missing, select_in_batches
@@ -37,10 +39,6 @@ from corpus_guard.traceback.loop import JudgedText, StopReason
 from corpus_guard.traceback.rag_model import repeats
 from corpus_guard.traceback.reports import close_report
 from corpus_guard.traceback.retrieval import Complaint
-
-if TYPE_CHECKING:
-    from corpus_guard.batches import Storage
-    from corpus_guard.ledger import Ledger
 
 MAX_EXPLANATION_LENGTH = 1_000  # characters stored of a judge's explanation
 MAX_ANSWER_LENGTH = 8_000  # characters stored of an answer of the RAG model

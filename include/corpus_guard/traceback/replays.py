@@ -16,19 +16,17 @@ from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import sqlalchemy as sa
 
+from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.queries import Row
 from corpus_guard.ledger.runs import CONFIGURED_EVENT
 from corpus_guard.ledger.states import PublicationState, ReportState, TraceOutcome
 from corpus_guard.ledger.tables import events, publications, reports, traces
 from corpus_guard.traceback.reports import close_report
-
-if TYPE_CHECKING:
-    from corpus_guard.ledger import Ledger
 
 LARGE_REFRESH_SHARE: Final = 0.1  # of what is served; so many newer chunks make every older trace doubtful
 CLOSED_STATES: Final = (ReportState.TRACED, ReportState.NOT_POISONING, ReportState.EXHAUSTED, ReportState.UNDECIDED)

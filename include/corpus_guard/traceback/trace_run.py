@@ -17,31 +17,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING
 
+from corpus_guard.batches import Storage
+from corpus_guard.corpus.store import Store
 from corpus_guard.errors import JudgeFailed
+from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.states import TraceOutcome
+from corpus_guard.models import Models, TextEmbedder
 from corpus_guard.traceback import records
 from corpus_guard.traceback.activations.witness import as_testimony_record
-from corpus_guard.traceback.attribution import find_in_live_store
+from corpus_guard.traceback.attribution import Attribution, find_in_live_store
 from corpus_guard.traceback.cleared import ClearedTextsJudge
 from corpus_guard.traceback.conclusion import Mask, Prior, TraceConclusion, decide
 from corpus_guard.traceback.historical_corpus import corpus_as_of
-from corpus_guard.traceback.judges import JudgeConclusion, Opinion, report_as_judge_failure
+from corpus_guard.traceback.judges import Judge, JudgeConclusion, Opinion, report_as_judge_failure
 from corpus_guard.traceback.live_corpus import LiveCorpus
 from corpus_guard.traceback.loop import JudgedText, LoopResult, StopReason, follow
+from corpus_guard.traceback.rag_model import RagModel
 from corpus_guard.traceback.records import CarrierRecord, JudgedTextRow, Trace
-
-if TYPE_CHECKING:
-    from corpus_guard.batches import Storage
-    from corpus_guard.corpus.store import Store
-    from corpus_guard.ledger import Ledger
-    from corpus_guard.models import Models, TextEmbedder
-    from corpus_guard.traceback.attribution import Attribution
-    from corpus_guard.traceback.judges import Judge
-    from corpus_guard.traceback.rag_model import RagModel
-    from corpus_guard.traceback.retrieval import Complaint, RetrievedText, SearchableCorpus
+from corpus_guard.traceback.retrieval import Complaint, RetrievedText, SearchableCorpus
 
 MAX_LOCATED_TEXTS = 20  # accused texts of a historical corpus that are looked up in the live one
 

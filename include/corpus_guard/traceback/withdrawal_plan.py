@@ -23,13 +23,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, TypedDict
+from typing import TypedDict
 
 import sqlalchemy as sa
 
+from corpus_guard.batches import Storage
 from corpus_guard.corpus import outbox
+from corpus_guard.corpus.store import Store
 from corpus_guard.domain import sha256_text, to_storable
 from corpus_guard.errors import JudgeFailed, Misuse
+from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.queries import rows_by_id, select_in_batches, values_by_id
@@ -39,18 +42,11 @@ from corpus_guard.ledger.tables import blocked, decision_stands, decisions, even
 from corpus_guard.proof.sealing import seal_run
 from corpus_guard.removal import withdrawal
 from corpus_guard.removal.purge_targets import removal_targets, versions_with_equal_content
+from corpus_guard.settings import Settings
 from corpus_guard.traceback.cleared import cleared_versions
-from corpus_guard.traceback.rag_model import repeats
+from corpus_guard.traceback.rag_model import RagModel, repeats
 from corpus_guard.traceback.records import MAX_ANSWER_LENGTH, find_not_reproduced
-from corpus_guard.traceback.retrieval import Complaint
-
-if TYPE_CHECKING:
-    from corpus_guard.batches import Storage
-    from corpus_guard.corpus.store import Store
-    from corpus_guard.ledger import Ledger
-    from corpus_guard.settings import Settings
-    from corpus_guard.traceback.rag_model import RagModel
-    from corpus_guard.traceback.retrieval import SearchableCorpus
+from corpus_guard.traceback.retrieval import Complaint, SearchableCorpus
 
 PENDING_PERIOD = timedelta(days=30)  # after which a trace is no longer proposed by itself
 MAX_TRACES = 1_000  # in one plan

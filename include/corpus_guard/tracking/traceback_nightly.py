@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final, TypedDict, cast
 import orjson
 import sqlalchemy as sa
 
+from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.states import Label, TraceOutcome
 from corpus_guard.ledger.tables import suspects, traces
 from corpus_guard.settings import Settings
@@ -28,7 +29,6 @@ from corpus_guard.tracking.measures import BINS, histogram
 from corpus_guard.tracking.mlflow_runs import log_run
 
 if TYPE_CHECKING:
-    from corpus_guard.ledger import Ledger
     from corpus_guard.traceback.canaries import JudgeCanaryResult
 
 EXPERIMENT = "corpus-guard/traceback-nightly"

@@ -23,10 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpus_guard.corpus.filterrag.words import FreqDensity, WordMatcher
+from corpus_guard.models import Models
 from corpus_guard.models.messages import Conversation, Message
 
 if TYPE_CHECKING:
-    from corpus_guard.models import Models
     from corpus_guard.models.language_model import GeneratedAnswer
 
 FEATURE_VERSION = "1"

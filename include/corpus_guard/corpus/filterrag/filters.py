@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Final, Protocol
 from corpus_guard.corpus.filterrag.features import TAU, FeatureExtractor, Features, as_matrix
 from corpus_guard.corpus.filterrag.learned import SHIPPED_SHA256, LearnedModel, load, load_shipped, parse
 from corpus_guard.errors import SettingsError
+from corpus_guard.ledger import Ledger
 from corpus_guard.models import Models
 from corpus_guard.models.champion import Detector, active_digest, read_detector
 from corpus_guard.settings import Settings
 
 if TYPE_CHECKING:
     from corpus_guard.batches import Storage
-    from corpus_guard.ledger import Ledger
 
 EPSILON = 0.2
 

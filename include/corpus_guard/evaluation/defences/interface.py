@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from corpus_guard.corpus.filterrag.filters import RetrievalFilter
+from corpus_guard.traceback.rag_model import RagModel
 from corpus_guard.traceback.retrieval import RetrievedText
-
-if TYPE_CHECKING:
-    from corpus_guard.traceback.rag_model import RagModel
 
 
 class Retrieve(Protocol):

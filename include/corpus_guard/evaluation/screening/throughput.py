@@ -14,13 +14,16 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
+from numpy.typing import NDArray
+
 from corpus_guard import domain
 from corpus_guard.domain import Finding, Stamp, TrustLevel, Verdict, Version
 from corpus_guard.errors import Misuse
 from corpus_guard.intake.chunking import Chunker
 from corpus_guard.intake.stamps import FETCHED_BY
 from corpus_guard.models import Models
-from corpus_guard.screening.check import Check
+from corpus_guard.screening.check import Check, SecondStage
 from corpus_guard.screening.checks.perplexity import Perplexity
 from corpus_guard.screening.checks.token_rarity import WindowRarity
 from corpus_guard.screening.policy import Policy, load_policy
@@ -32,11 +35,7 @@ from corpus_guard.screening.survey.survey import Survey, build_survey
 from corpus_guard.settings import Settings, validate
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from corpus_guard.models.language_model import LanguageModel
-    from corpus_guard.screening.check import SecondStage
 
 RULE_TIER_CHECKS = ("unicode", "instructions")  # they read every character of every chunk
 DOCUMENTS_PER_BATCH = 512

@@ -24,7 +24,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import sqlalchemy as sa
@@ -34,14 +34,12 @@ from corpus_guard.domain import JsonRecord
 from corpus_guard.forensics.watch.detectors import LOOKBACK_DAYS, Candidate, WatchDetector, find_candidates
 from corpus_guard.forensics.watch.log_reader import LoggedAnswer, LogReading, read_answers, read_window
 from corpus_guard.forensics.watch.window import DAY, RetrievalWindow
+from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.queries import IDS_PER_STATEMENT, rows_by_id
 from corpus_guard.ledger.tables import documents, events, publications, retrieved_chunks, seals
 from corpus_guard.traceback.rag_model import repeats
 from corpus_guard.traceback.retrieval import Complaint
-
-if TYPE_CHECKING:
-    from corpus_guard.ledger import Ledger
 
 ALERT_EVENT: Final = "retrieval_alert"
 BUDGET_EVENT: Final = "retrieval_alerts_over_budget"

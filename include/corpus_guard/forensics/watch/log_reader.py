@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import sqlalchemy as sa
@@ -14,11 +14,9 @@ from numpy.typing import NDArray
 
 from corpus_guard.forensics.watch.detectors import HISTORY_DAYS, LOOKBACK_DAYS
 from corpus_guard.forensics.watch.window import UNKNOWN, RetrievalWindow, Seconds, cluster_questions
+from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.queries import Row, rows_by_id, values_by_id
 from corpus_guard.ledger.tables import documents, publications, queries, retrievals, retrieved_chunks, versions
-
-if TYPE_CHECKING:
-    from corpus_guard.ledger import Ledger
 
 MAX_RETRIEVALS: Final = 3_000_000  # of a window; older ones are left out, and the watch says so
 ROWS_PER_FETCH: Final = 20_000

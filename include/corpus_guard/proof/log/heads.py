@@ -18,7 +18,7 @@ import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import sqlalchemy as sa
 
@@ -34,9 +34,7 @@ from corpus_guard.proof.log.keys import Keyring
 from corpus_guard.proof.log.merkle import Frontier, consistency_proof, root_of
 from corpus_guard.proof.log.note import VerifierKey, parse_note
 from corpus_guard.proof.log.witness import WitnessUnavailable, submit
-
-if TYPE_CHECKING:
-    from corpus_guard.settings import Settings
+from corpus_guard.settings import Settings
 
 log = logging.getLogger(__name__)
 

@@ -8,16 +8,12 @@ signs all the same, and running the rotation again makes another one.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.event_log import append_event
 from corpus_guard.proof.log.checkpoint import Checkpoint
 from corpus_guard.proof.log.heads import newest_head, require_continuation, sign_head
 from corpus_guard.proof.log.keys import Keyring
-
-if TYPE_CHECKING:
-    from corpus_guard.ledger import Ledger
-    from corpus_guard.settings import Settings
+from corpus_guard.settings import Settings
 
 
 def rotate(

@@ -21,11 +21,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import orjson
 import sqlalchemy as sa
 
+from corpus_guard.batches import Storage
 from corpus_guard.corpus.publishing import JUDGEMENT_EVENT_FIELDS
 from corpus_guard.domain import Progress, record_digest
 from corpus_guard.ledger import Ledger
@@ -38,9 +39,6 @@ from corpus_guard.proof.log.merkle import Frontier, leaf_hash
 from corpus_guard.proof.manifest import ManifestLine, RecordKey, SealEvent, manifest_lines
 from corpus_guard.proof.verify.expected import LINES_PER_REPORT, SignedSeal, changes_since, publication_states
 from corpus_guard.proof.verify.findings import RESTORE, DeviationCollector
-
-if TYPE_CHECKING:
-    from corpus_guard.batches import Storage
 
 ROWS_PER_FETCH: Final = 1_000
 JUDGEMENT_EVENTS: Final = ("judged", "rejudged", "reopened")

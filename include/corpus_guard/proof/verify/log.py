@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import orjson
 import sqlalchemy as sa
@@ -38,9 +38,7 @@ from corpus_guard.proof.log.keys import HeadRefused, Keyring, open_head
 from corpus_guard.proof.log.merkle import HASH_BYTES, Frontier
 from corpus_guard.proof.log.note import VerifierKey
 from corpus_guard.proof.verify.findings import DeviationCollector
-
-if TYPE_CHECKING:
-    from corpus_guard.settings import Settings
+from corpus_guard.settings import Settings
 
 EVENTS_PER_FETCH: Final = 5_000
 ANCHOR: Final = "the newest anchor"

@@ -27,16 +27,18 @@ import contextlib
 from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from corpus_guard.batches import Storage
 from corpus_guard.batches.tables import in_batches
 from corpus_guard.corpus.reach import unreachable_records
-from corpus_guard.corpus.store import RECORDS_PER_REQUEST, ChunkRecord, CollectionTerms
+from corpus_guard.corpus.store import RECORDS_PER_REQUEST, ChunkRecord, CollectionTerms, Store
 from corpus_guard.domain import Progress, TrustLevel
 from corpus_guard.errors import StoreRefused
+from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.states import UNFINISHED_STATES
 from corpus_guard.proof.deviations import UNREADABLE, DeviationKind
 from corpus_guard.proof.manifest import RecordKey
@@ -49,11 +51,6 @@ from corpus_guard.proof.verify.expected import (
     published_records,
 )
 from corpus_guard.proof.verify.findings import MAX_NAMED_DEVIATIONS, DeviationCollector
-
-if TYPE_CHECKING:
-    from corpus_guard.batches import Storage
-    from corpus_guard.corpus.store import Store
-    from corpus_guard.ledger import Ledger
 
 SPACE: Final = "ip"
 ID_BYTES: Final = 16  # of a chunk id

@@ -20,9 +20,11 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from corpus_guard.batches import Storage
+from corpus_guard.corpus.store import Store
 from corpus_guard.domain import JsonRecord, Progress, no_progress
+from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.undecodable import UndecodableText, UndecodableValue
 from corpus_guard.proof.deviations import Deviation, DeviationKind
@@ -37,12 +39,7 @@ from corpus_guard.proof.verify.ledger import check_ledger
 from corpus_guard.proof.verify.log import LogCheck, check_log
 from corpus_guard.proof.verify.rows import check_rows
 from corpus_guard.proof.verify.store import check_store
-
-if TYPE_CHECKING:
-    from corpus_guard.batches import Storage
-    from corpus_guard.corpus.store import Store
-    from corpus_guard.ledger import Ledger
-    from corpus_guard.settings import Settings
+from corpus_guard.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Final
 
 from corpus_guard.domain import Skipped
 from corpus_guard.errors import Inconsistent
+from corpus_guard.ledger import Ledger
+from corpus_guard.models import Models
 from corpus_guard.models import champion as champions
 from corpus_guard.models.champion import Detector
 from corpus_guard.traceback.activations.probe import DESCRIPTION_FILE, TENSORS_FILE, Probe, load_probe, parse_probe
@@ -22,8 +24,6 @@ from corpus_guard.traceback.activations.witness import CHECK_NAME, probe_mismatc
 
 if TYPE_CHECKING:
     from corpus_guard.batches import Storage
-    from corpus_guard.ledger import Ledger
-    from corpus_guard.models import Models
     from corpus_guard.settings import Settings
 
 SHIPPED_FOLDER: Final = Path(__file__).with_name("shipped")

@@ -27,12 +27,11 @@ from numpy.typing import NDArray
 from corpus_guard.corpus.filterrag.features import build_chat
 from corpus_guard.domain import Progress, digest, no_progress
 from corpus_guard.errors import Inconsistent, JudgeFailed, Misuse
+from corpus_guard.models import Models
 from corpus_guard.traceback.rag_model import agrees
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from corpus_guard.models import Models
 
 PROMPT_VERSION: Final = "rag-chat/1"
 """Changes with the prompt (`corpus_guard.corpus.filterrag.features.build_chat`) or with what is read of a state."""

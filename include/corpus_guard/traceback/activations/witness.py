@@ -13,19 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypedDict
+from typing import Final, TypedDict
 
 from corpus_guard.corpus.filterrag.features import MAX_ANSWER_TOKENS, FeatureExtractor, build_chat
 from corpus_guard.domain import Skipped
 from corpus_guard.errors import GuardError
+from corpus_guard.models import Models
 from corpus_guard.traceback.activations.probe import Probe, Vote
 from corpus_guard.traceback.activations.recording import PROMPT_VERSION
 from corpus_guard.traceback.judges import report_as_judge_failure
 from corpus_guard.traceback.rag_model import EmbeddedRagModel, RagModel, agrees
 from corpus_guard.traceback.retrieval import Complaint
-
-if TYPE_CHECKING:
-    from corpus_guard.models import Models
 
 CHECK_NAME: Final = "activations"
 NOT_ASKED: Final = Skipped(CHECK_NAME, "the RAG model was not asked again")

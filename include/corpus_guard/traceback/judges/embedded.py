@@ -32,14 +32,13 @@ from numpy.typing import NDArray
 
 from corpus_guard.errors import SettingsError
 from corpus_guard.ledger.states import Label
+from corpus_guard.models import Models
 from corpus_guard.traceback.judges import JudgeConclusion, Opinion
 from corpus_guard.traceback.judges.evidence import FEATURE_NAMES, EvidenceCollector, evidence_version
 from corpus_guard.traceback.retrieval import Complaint, RetrievedText
 
 if TYPE_CHECKING:
     import xgboost
-
-    from corpus_guard.models import Models
 
 RULES_VERSION: Final = "2"
 """Changes whenever the rules would conclude otherwise from the same trees: closed reports are then traced again."""

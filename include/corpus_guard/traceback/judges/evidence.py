@@ -26,12 +26,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from corpus_guard.corpus.filterrag.words import FUNCTION_WORDS
+from corpus_guard.models import Models
 from corpus_guard.screening.checks.token_rarity import TokenRarity
 from corpus_guard.screening.wording import UNKNOWN_BITS, load_wording
 from corpus_guard.traceback.judges.contradiction import find_contradicted
@@ -54,9 +55,6 @@ from corpus_guard.traceback.judges.support_evidence import (
 )
 from corpus_guard.traceback.reported_claim import ReportedClaim, is_polar, is_same_answer, read_reported_claim
 from corpus_guard.traceback.retrieval import Complaint, RetrievedText
-
-if TYPE_CHECKING:
-    from corpus_guard.models import Models
 
 EVIDENCE_VERSION: Final = "10"
 """Changes whenever the same complaint and texts would give other numbers."""
