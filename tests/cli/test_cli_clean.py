@@ -22,8 +22,7 @@ def typed(*arguments: str) -> Result:
 def storage(deployment: Workspace, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The storage folder of a refreshed deployment whose files are 40 days old."""
     deployment.page("tide gauge.md")
-    with deployment.guard() as guard:
-        guard.refresh("r1")
+    deployment.refresh("r1")
     deployment.enter(monkeypatch)
     folder = Path(deployment.settings.storage)
     then = time.time() - 40 * 86_400

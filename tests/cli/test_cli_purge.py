@@ -36,8 +36,7 @@ def run(deployment: Workspace, monkeypatch: pytest.MonkeyPatch) -> Run:
     """The command in this process, over a deployment whose Chroma keeps its files elsewhere."""
     deployment.page("tide gauge.md")
     deployment.page(HOSTILE, PAGE)
-    with deployment.guard() as guard:
-        guard.refresh("r1")
+    deployment.refresh("r1")
     deployment.enter(monkeypatch)
     app = typer.Typer()
     app.command()(_cli_purge.purge)

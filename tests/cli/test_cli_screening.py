@@ -146,8 +146,7 @@ def test_reparse_counts_what_reads_differently_and_what_cannot_be_read(deploymen
 def test_rescreen_shows_what_would_move_and_moves_it(deployment: Workspace, run: Typed) -> None:
     deployment.page("gauge.md")
     deployment.page("no\x1b[31mtice.md", BAD)
-    with deployment.guard() as guard:
-        guard.refresh("r1")
+    deployment.refresh("r1")
     loose = policy(deployment, off=("instructions",))
 
     code, dry, _ = run("rescreen", "--dry-run", policy=loose)
@@ -167,8 +166,7 @@ def test_rescreen_shows_what_would_move_and_moves_it(deployment: Workspace, run:
 def test_the_status_shows_canaries_shadow_and_thresholds(deployment: Workspace, run: Typed) -> None:
     deployment.page("gauge.md")
     deployment.page("notice.md", BAD)
-    with deployment.guard() as guard:
-        guard.refresh("r1")
+    deployment.refresh("r1")
     _, plain, _ = run("status")
     assert "caught" in plain
     assert "Shadow" not in plain

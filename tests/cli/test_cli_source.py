@@ -48,8 +48,7 @@ def test_list_says_what_became_of_each_source(deployment: Workspace, run: Typed)
     )
     deployment.page("good.md")
     deployment.page("bad.md", BAD)
-    with deployment.guard() as guard:
-        guard.refresh("r1", ["pages"])
+    deployment.refresh("r1", ["pages"])
 
     code, shown, _ = run("source", "list", "--json")
     pages, far = json.loads(shown)
@@ -197,8 +196,7 @@ def test_add_checks_then_appends_and_the_next_refresh_pulls_it(
     assert text.startswith("# ours\n")
     assert text.endswith("# the end\n")
     assert json.loads(run("source", "list", "--json")[1])[-1]["name"] == "wiki"
-    with deployment.guard() as guard:
-        assert guard.refresh("r1", ["wiki"])["documents"] == 2
+    assert deployment.refresh("r1", ["wiki"])["documents"] == 2
 
     code, _, said = run("source", "add", *wiki, "--yes")
     assert code == 2

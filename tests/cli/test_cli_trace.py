@@ -168,8 +168,7 @@ def test_what_is_withdrawn_stays_out_of_the_next_refresh_and_its_bytes_stay_on_d
     for name in ("tide gauge.md", "barometer.md", "lamp.md"):
         deployment.page(name, GOOD)
     deployment.page("notice.md", PAGE)
-    with deployment.guard() as guard:
-        guard.refresh("r1")
+    deployment.refresh("r1")
     assert OUTPUT in served(deployment)
     deployment.enter(monkeypatch)
     asked = ("--query", "How often is the ferry slipway inspected?", "--output", OUTPUT)
@@ -179,8 +178,7 @@ def test_what_is_withdrawn_stays_out_of_the_next_refresh_and_its_bytes_stay_on_d
     command("withdraw", traced["trace_id"], "--document", "notice.md", "--yes", "--reason", "planted", "--by", "ada")
     deployment.page("copy of the notice.md", PAGE)
     for run_id in ("r2", "r3"):
-        with deployment.guard() as guard:
-            guard.refresh(run_id)
+        deployment.refresh(run_id)
 
     assert OUTPUT not in served(deployment), "the source still has it; it comes back by no road"
     raw = [path.read_bytes() for path in (deployment.settings.home / "storage" / "raw").rglob("*") if path.is_file()]

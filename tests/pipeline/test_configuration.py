@@ -223,8 +223,7 @@ def test_the_run_the_status_and_the_command_tell_of_a_loosening(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "400")
     deployment.enter(monkeypatch)
-    with deployment.guard() as guard:
-        guard.refresh("first")
+    deployment.refresh("first")
     policy = yaml.safe_load(deployment.settings.policy_file.read_text())
     policy["shadow"] = ["typos"]
     deployment.settings.policy_file.write_text(yaml.safe_dump(policy))

@@ -83,8 +83,7 @@ def test_a_disk_that_is_full_at_each_step_is_named_and_the_next_run_completes(
     assert run("refresh")[0] == 0
     code, shown, _ = run("verify")
     assert code == 0, shown
-    with deployment.guard() as guard:
-        assert guard.refresh("again")["unchanged"] == 4
+    assert deployment.refresh("again")["unchanged"] == 4
 
 
 def test_a_disk_that_has_no_byte_left_is_named(deployment: Workspace, run: Typed, disk: Path) -> None:
@@ -190,8 +189,7 @@ def test_a_clock_that_jumps_back_freezes_no_document(deployment: Workspace, monk
             return datetime.now(tz) - timedelta(days=3)
 
     deployment.page("page.md")
-    with deployment.guard() as guard:
-        guard.refresh("r1")
+    deployment.refresh("r1")
     deployment.page("page.md", GOOD + "\nThe second text.\n")
 
     with monkeypatch.context() as patch, deployment.guard() as guard:

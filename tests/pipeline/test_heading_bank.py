@@ -35,8 +35,7 @@ def targeted(deployment: Workspace) -> list[tuple[str, str]]:
 
 
 def refreshed(deployment: Workspace, run_id: str) -> Any:
-    with deployment.guard() as guard:
-        return guard.refresh(run_id)
+    return deployment.refresh(run_id)
 
 
 def test_headings_of_trusted_pages_are_questions_from_the_first_day(

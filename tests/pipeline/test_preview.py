@@ -52,8 +52,7 @@ def test_it_tells_what_the_refresh_then_does(deployment: Workspace) -> None:
     a_corpus(deployment)
 
     found = look(deployment)
-    with deployment.guard() as guard:
-        done = guard.refresh("r1")
+    done = deployment.refresh("r1")
 
     assert found.listed == found.looked_at == done["documents"] == 7
     assert found.verdicts == Counter(accept=done["accepted"], quarantine=done["quarantined"], reject=done["rejected"])
@@ -73,8 +72,7 @@ def test_it_tells_what_the_refresh_then_does(deployment: Workspace) -> None:
 
 def test_nothing_is_written_where_there_is_a_corpus(deployment: Workspace, chroma: chromadb.ClientAPI) -> None:
     a_corpus(deployment)
-    with deployment.guard() as guard:
-        guard.refresh("r1")
+    deployment.refresh("r1")
     deployment.page("tide.md", GOOD + "The gauge was moved to the east pier in spring, twelve metres from the old one.")
     deployment.page("new.md", BAD)
     before = everything(deployment, chroma)
@@ -107,8 +105,7 @@ def test_it_is_compared_with_what_the_ledger_knows(deployment: Workspace, tmp_pa
     deployment.sources({"kind": "folder", "name": "other", "url": "other", "owner": "o", "trust": "open"})
 
     alone = look(deployment, "other")
-    with deployment.guard() as guard:
-        guard.refresh("r1", ["pages"])
+    deployment.refresh("r1", ["pages"])
     known = look(deployment, "other")
 
     codes = {code for one in known.riskiest for _, code, _ in one.findings}

@@ -44,11 +44,9 @@ def test_what_is_served_waits_and_was_rejected(make: Callable[[str], Workspace],
     (deployment.pages / "empty.md").touch()
     deployment.rows({"id": "t", "text": "The pump of boat seven was repaired on Monday, and nothing leaks any more."})
     deployment.sources(TICKETS)
-    with deployment.guard() as guard:
-        sealed = guard.refresh("r1")
+    sealed = deployment.refresh("r1")
     deployment.page("a.md", BAD + "Changed.")
-    with deployment.guard() as guard:
-        last = guard.refresh("r2")
+    last = deployment.refresh("r2")
 
     offline = Workspace(deployment.root, deployment.settings.model_copy(update={"chroma_url": "http://192.0.2.1:9"}))
     with offline.guard() as guard:
@@ -80,8 +78,7 @@ def test_what_is_served_waits_and_was_rejected(make: Callable[[str], Workspace],
 def test_only_the_last_runs_are_told(make: Callable[[str], Workspace]) -> None:
     deployment = make("http://127.0.0.1:1")
     for number in range(RUNS_SHOWN + 2):
-        with deployment.guard() as guard:
-            guard.refresh(f"r{number}")
+        deployment.refresh(f"r{number}")
 
     with deployment.guard() as guard:
         assert [

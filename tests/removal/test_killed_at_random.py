@@ -126,8 +126,7 @@ def test_killed_at_random_moments_everything_converges(tmp_path: Path, models_ho
     counts: Counter[str] = Counter()
     served: set[str] = set()
     deployment.page("first.md")
-    with deployment.guard() as guard:
-        guard.refresh("first")
+    deployment.refresh("first")
     served.add("first.md")
     number = 0
     while counts["killed"] < kills:
@@ -178,8 +177,7 @@ def prepare(deployment: Workspace, kind: str, number: int, served: set[str]) -> 
         return uri
     if not served - {"first.md"}:
         deployment.page(f"more-{number}.md", GOOD + f"\nEntry {number} of another log book.\n")
-        with deployment.guard() as guard:
-            guard.refresh(f"more-{number}")
+        deployment.refresh(f"more-{number}")
         served.add(f"more-{number}.md")
     with deployment.guard() as guard:
         if kind == "release":

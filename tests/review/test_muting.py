@@ -137,8 +137,7 @@ def test_screening_honours_a_mute_of_its_source_alone_until_it_is_lifted(deploym
 def test_what_comes_in_after_a_mute_is_screened_with_it(deployment: Workspace) -> None:
     deployment.rows({"id": "t1", "text": BAD})
     deployment.sources(TICKETS)
-    with deployment.guard() as guard:
-        guard.refresh("r1")
+    deployment.refresh("r1")
     mute_all(deployment, "tickets")
     deployment.rows({"id": "t1", "text": BAD}, {"id": "t2", "text": BAD.replace("spare pump", "spare winch")})
 

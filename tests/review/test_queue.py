@@ -28,8 +28,7 @@ def full(deployment: Workspace) -> Workspace:
     (deployment.pages / "empty.md").touch()
     deployment.rows({"id": "t1", "text": BAD})
     deployment.sources(TICKETS)
-    with deployment.guard() as guard:
-        guard.refresh("r1")
+    deployment.refresh("r1")
     return deployment
 
 

@@ -132,12 +132,10 @@ def test_an_undone_rejection_is_not_kept_for_the_same_bytes(deployment: Workspac
         (made,) = decided(guard.ledger, item.version_id, "reject")
         undo_decision(guard.ledger, made.decision_id, reviewer=MO, reason="wrong one")
     deployment.page("bad.md", "# Pump\n\nThe pump behind the office is painted blue every second year.\n")
-    with deployment.guard() as guard:
-        guard.refresh("r2")
+    deployment.refresh("r2")
     deployment.page("bad.md", BAD)
 
-    with deployment.guard() as guard:
-        guard.refresh("r3")
+    deployment.refresh("r3")
 
     assert state(deployment, item) == "quarantined"
 
@@ -148,8 +146,7 @@ def test_a_rejection_that_is_undone_after_the_bytes_came_again_lets_them_wait(
     with deployment.guard() as guard:
         (made,) = decided(guard.ledger, item.version_id, "reject")
     deployment.page("bad.md", "# Pump\n\nThe pump behind the office is painted blue every second year.\n")
-    with deployment.guard() as guard:
-        guard.refresh("r2")
+    deployment.refresh("r2")
     deployment.page("bad.md", BAD)
     with deployment.guard() as guard:
         guard.refresh("r3")

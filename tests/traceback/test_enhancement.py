@@ -30,8 +30,7 @@ WHO = {"by": "ada", "reason": "asked the harbour office"}
 def filled(deployment: Workspace) -> Workspace:
     deployment.page("tide gauge.md")
     deployment.page("log book.md")
-    with deployment.guard() as guard:
-        guard.refresh("r1")
+    deployment.refresh("r1")
     return deployment
 
 

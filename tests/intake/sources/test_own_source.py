@@ -75,12 +75,10 @@ def test_the_example_is_refreshed_and_a_mail_that_was_read_is_no_new_one(make: C
     for name in ("1.host", "2.host"):
         deliver(deployment, name)
     declare(deployment)
-    with deployment.guard() as guard:
-        assert guard.refresh("r1")["accepted"] == 2
+    assert deployment.refresh("r1")["accepted"] == 2
     mail = deployment.root / "mail"
     (mail / "new" / "1.host").rename(mail / "cur" / "1.host:2,S")
-    with deployment.guard() as guard:
-        again = guard.refresh("r2")
+    again = deployment.refresh("r2")
 
     assert (again["unchanged"], again["documents"]) == (2, 2)
 

@@ -25,8 +25,7 @@ def test_it_verifies_after_everything_that_is_lawful(deployment: Workspace) -> N
         return result
 
     def refreshed(run_id: str) -> None:
-        with deployment.guard() as guard:
-            guard.refresh(run_id)
+        deployment.refresh(run_id)
 
     for name in ("barometer", "tide gauge", "log book"):
         deployment.page(f"{name}.md")
