@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -117,7 +116,11 @@ def _show_plan(planned: PurgePlan, as_json: bool) -> None:
             f"Of unfinished runs: {plural(unfinished.documents, 'document')}, {plural(len(unfinished.files), 'table')} and "
             f"{plural(len(unfinished.blobs), 'raw file')} to remove. A refresh fetches and makes again what is not purged."
         )
-    _say_at_work(planned.waits_for)
+    if planned.waits_for:
+        say_aside(
+            f"[yellow]At work[/yellow]: refresh {visible(', '.join(planned.waits_for))}. What it has not recorded stays; when it has "
+            "ended, run the same command again"
+        )
     if planned.collections:
         say(
             "These collections are then rebuilt from Parquet; until that is done, queries find only part of their records."
@@ -144,14 +147,6 @@ def _show_done(results: list[PurgeResult]) -> None:
         _say(
             result["untraced"],
             "cannot be searched for (too short, too common, or purged before); they are erased like the others",
-        )
-
-
-def _say_at_work(run_ids: Sequence[str]) -> None:
-    if run_ids:
-        say_aside(
-            f"[yellow]At work[/yellow]: refresh {visible(', '.join(run_ids))}. What it has not recorded stays; when it has ended, "
-            "run the same command again"
         )
 
 

@@ -7,7 +7,7 @@ import re
 from functools import cache
 
 from corpus_guard.errors import Misuse, require_one_of
-from corpus_guard.forensics.map import CorpusMap, MapPoint
+from corpus_guard.forensics.map import CorpusMap
 from corpus_guard.forensics.pictures import COLORINGS, MAP_HEIGHT, STYLES, WIDTH, map_classes, map_legend
 from corpus_guard.invisible import reveal_invisible
 
@@ -33,7 +33,7 @@ def map_png(drawn: CorpusMap, coloring: str = "state") -> bytes:
     for color, name, _ in map_legend(drawn, coloring):
         points = [point for point in drawn.points if classes[point.chunk_id] == color and not point.is_accused]
         for waits in (False, True):
-            shown = [point for point in points if _waits(point) is waits]
+            shown = [point for point in points if point.waits is waits]
             if shown:
                 axes.scatter(
                     [point.x for point in shown],
@@ -53,10 +53,6 @@ def map_png(drawn: CorpusMap, coloring: str = "state") -> bytes:
     content = io.BytesIO()
     figure.savefig(content, format="png", metadata={"Title": "Map of the corpus"})
     return content.getvalue()
-
-
-def _waits(point: MapPoint) -> bool:
-    return point.state in {"quarantined", "reopened"}
 
 
 def _plain(name: str) -> str:

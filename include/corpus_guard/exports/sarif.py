@@ -59,7 +59,14 @@ def format_log(items: Iterable[ExportItem]) -> Iterator[str]:
         bases[base] = None
         yield ("," if number else "") + "\n" + dump_json(result)
     rest = {
-        "tool": {"driver": _driver(rules)},
+        "tool": {
+            "driver": {
+                "name": "Corpus Guard",
+                "semanticVersion": __version__,
+                "rules": [_rule(code) for code in rules],
+                "supportedTaxonomies": [_component(key) for key in TAXONOMIES],
+            }
+        },
         "taxonomies": [_taxonomy(key) for key in TAXONOMIES],
         "originalUriBaseIds": {base: {"description": {"text": _escape(f"source {base}")}} for base in bases},
     }
@@ -132,15 +139,6 @@ def _result(
             }
             for taxon in taxa
         ],
-    }
-
-
-def _driver(rules: Iterable[str]) -> dict[str, object]:
-    return {
-        "name": "Corpus Guard",
-        "semanticVersion": __version__,
-        "rules": [_rule(code) for code in rules],
-        "supportedTaxonomies": [_component(key) for key in TAXONOMIES],
     }
 
 

@@ -82,6 +82,11 @@ class MapPoint:
     x: float  # 0..1
     y: float  # 0..1
 
+    @property
+    def waits(self) -> bool:
+        """Whether it waits for a person."""
+        return self.state in {"quarantined", "reopened"}
+
 
 @dataclass(frozen=True, slots=True)
 class CorpusMap(JsonRecord):

@@ -64,11 +64,10 @@ def map_svg(drawn: CorpusMap, coloring: str = "state") -> str:
         Misuse: there is no such coloring.
     """
     require_one_of("colour by", coloring, COLORINGS)
-    group_of = COLORINGS[coloring]
-    classes = _classes(coloring, Counter(group_of(point) for point in drawn.points))
+    classes = map_classes(drawn, coloring)
     label = f"Map of {len(drawn.points):,} chunks, coloured by {coloring}"
-    order = sorted(drawn.points, key=lambda point: (point.is_accused, point.state in {"quarantined", "reopened"}))
-    marks = "".join(_mark(point, classes.get(group_of(point), "other")) for point in order)
+    order = sorted(drawn.points, key=lambda point: (point.is_accused, point.waits))
+    marks = "".join(_mark(point, classes[point.chunk_id]) for point in order)
     return (
         f'<svg class="picture" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {MAP_HEIGHT}" role="img" '
         f'aria-label="{label}"><rect class="ground" width="{WIDTH}" height="{MAP_HEIGHT}" rx="8"/>{marks}</svg>'
@@ -187,7 +186,7 @@ def _mark(point: MapPoint, color: str) -> str:
     if point.is_accused:
         cross = f"M{x - 6:.1f} {y - 6:.1f}L{x + 6:.1f} {y + 6:.1f}M{x - 6:.1f} {y + 6:.1f}L{x + 6:.1f} {y - 6:.1f}"
         return f'<path class="accused" d="{cross}">{title}</path>'
-    waits = " waits" if point.state in {"quarantined", "reopened"} else ""
+    waits = " waits" if point.waits else ""
     return f'<circle class="point {color}{waits}" cx="{x:.1f}" cy="{y:.1f}" r="{5 if waits else 4}">{title}</circle>'
 
 

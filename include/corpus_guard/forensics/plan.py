@@ -341,7 +341,11 @@ def _proposals(ledger: Ledger, policy: Policy, scope: Scope) -> list[PlannedStep
             shown = {subject: called.get(subject, subject) for subject in listed}
             steps.append(PlannedStep(CaseStep(kind, listed, values), "proposed", shown, note))
 
-    groups = [group for group in _equal_contents(scope.accused) if any(map(_is_in_place, group))]
+    groups = [
+        group
+        for group in _equal_contents(scope.accused)
+        if any(version.state != VersionState.REJECTED for version in group)
+    ]
     is_open = {group: all(version.trust == TrustLevel.OPEN for version in group) for group in groups}
     propose(
         StepKind.WITHDRAW,
@@ -405,10 +409,6 @@ def _proposals(ledger: Ledger, policy: Policy, scope: Scope) -> list[PlannedStep
             shadow=code,
         )
     return steps
-
-
-def _is_in_place(version: AccusedVersion) -> bool:
-    return version.state != VersionState.REJECTED
 
 
 def _equal_contents(accused: Sequence[AccusedVersion]) -> list[tuple[AccusedVersion, ...]]:

@@ -117,7 +117,7 @@ def batches_of_documents(ledger: Ledger, sources: Sequence[str] = ()) -> list[st
     if sources:
         statement = statement.where(documents.c.source.in_(sources))
     names = sorted(ledger.scalars(statement))
-    return [*names, *(_signals_name(name) for name in names)]
+    return [*names, *(f"{name.rpartition('/')[0]}/{SIGNALS}" for name in names)]
 
 
 def rebuild(
@@ -158,10 +158,6 @@ def rebuild(
         log_files(connection, run_id, {name: sha256_bytes(content)})
     storage.write(name, content)
     log.warning("%s was made again: %d rows", storage.location(name), table.num_rows)
-
-
-def _signals_name(batch: str) -> str:
-    return f"{batch.rpartition('/')[0]}/{SIGNALS}"
 
 
 def _versions_again(

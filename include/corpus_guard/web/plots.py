@@ -120,12 +120,27 @@ def rate_plot(entries: Sequence[tuple[str, Share]]) -> RatePlot:
 
 def day_plot(days: Sequence[DecisionsOfDay]) -> DayPlot:
     """Return a plot of the decisions of each day."""
-    max_count = max((day["released"] + day["rejected"] for day in days), default=0)
+    return _day_plot(
+        [
+            (
+                day["day"],
+                day["released"],
+                day["rejected"],
+                f"{day['released']:,} released, {day['rejected']:,} rejected",
+            )
+            for day in days
+        ]
+    )
+
+
+def _day_plot(days: Sequence[tuple[str, int, int, str]]) -> DayPlot:
+    """Return a plot of (day, released, rejected, description)."""
+    max_count = max((released + rejected for _, released, rejected, _ in days), default=0)
     step = WIDTH / max(len(days), 1)
     bars = []
-    for number, day in enumerate(days):
-        released = HEIGHT * day["released"] / max(max_count, 1)
-        rejected = HEIGHT * day["rejected"] / max(max_count, 1)
+    for number, (day, released_count, rejected_count, description) in enumerate(days):
+        released = HEIGHT * released_count / max(max_count, 1)
+        rejected = HEIGHT * rejected_count / max(max_count, 1)
         bars.append(
             DayBar(
                 x=round(step * number, 2),
@@ -133,10 +148,10 @@ def day_plot(days: Sequence[DecisionsOfDay]) -> DayPlot:
                 released_height=released,
                 rejected_y=HEIGHT - released - rejected,
                 rejected_height=rejected,
-                description=f"{day['day']}: {day['released']:,} released, {day['rejected']:,} rejected",
+                description=f"{day}: {description}",
             )
         )
-    first, last = (days[0]["day"], days[-1]["day"]) if days else ("", "")
+    first, last = (days[0][0], days[-1][0]) if days else ("", "")
     return DayPlot(tuple(bars), round(step * 0.8, 2), max_count, first, last)
 
 
@@ -148,20 +163,7 @@ def count_plot(counts: Sequence[tuple[date, int]], max_days: int) -> DayPlot:
     last = max(by_day)
     first = max(min(by_day), last - timedelta(days=max_days - 1))
     days = [first + timedelta(days=number) for number in range((last - first).days + 1)]
-    max_count = max(by_day.get(day, 0) for day in days)
-    step = WIDTH / len(days)
-    bars = tuple(
-        DayBar(
-            x=round(step * number, 2),
-            released_y=HEIGHT - HEIGHT * by_day.get(day, 0) / max(max_count, 1),
-            released_height=HEIGHT * by_day.get(day, 0) / max(max_count, 1),
-            rejected_y=0,
-            rejected_height=0,
-            description=f"{day}: {by_day.get(day, 0):,}",
-        )
-        for number, day in enumerate(days)
-    )
-    return DayPlot(bars, round(step * 0.8, 2), max_count, str(first), str(last))
+    return _day_plot([(str(day), by_day.get(day, 0), 0, f"{by_day.get(day, 0):,}") for day in days])
 
 
 def run_plot(runs: Sequence[RefreshRun]) -> RunPlot:

@@ -10,7 +10,7 @@ from typing import Final
 import sqlalchemy as sa
 
 from corpus_guard.batches import Storage
-from corpus_guard.domain import Finding, Span
+from corpus_guard.domain import Span
 from corpus_guard.errors import GuardError
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.queries import select_in_batches
@@ -40,7 +40,9 @@ def load_snippets(ledger: Ledger, storage: Storage, items: Sequence[QueueItem]) 
     batches: dict[str, list[str]] = defaultdict(list)
     with ledger.read() as connection:
         statement = sa.select(versions.c.version_id, versions.c.batch)
-        quoted = [version_id for version_id, finding in worst.items() if finding.span or _lies_hidden(finding)]
+        quoted = [
+            version_id for version_id, finding in worst.items() if finding.span or finding.code.endswith(".hidden")
+        ]
         for row in select_in_batches(connection, statement, versions.c.version_id, quoted):
             batches[row.batch].append(row.version_id)
     quotes: dict[str, DisplayText] = {}
@@ -62,10 +64,6 @@ def load_snippets(ledger: Ledger, storage: Storage, items: Sequence[QueueItem]) 
         version_id: Snippet(message, quotes.get(version_id))
         for version_id, message in zip(worst, messages, strict=True)
     }
-
-
-def _lies_hidden(finding: Finding) -> bool:
-    return finding.code.endswith(".hidden")
 
 
 def _quote(text: str, span: Span) -> DisplayText:

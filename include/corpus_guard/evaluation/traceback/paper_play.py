@@ -194,7 +194,8 @@ class _Player:
         self.progress(cell.key, 0, None)
         if cell.judge is not None:
             traced = self._trace(cell)
-            return {**count_figures(traced).as_dict(honest=False), **self._event_counts(cell)}
+            figures = count_figures(traced).as_dict(honest=False)
+            return figures | (self._observed(cell).as_dict() if self.request.events is Events.RAG else {})
         corpus, factory = self._poisoned(cell.scene)
         tracer = cell.tracer(self.request.plan.judges[0])
         accused_targets = (
@@ -226,9 +227,6 @@ class _Player:
             targets = corpus.targets[: self.request.asked_limit]
             self._events[key] = observe_events(corpus, cell.k, self._rag_model, targets, self.progress)
         return self._events[key]
-
-    def _event_counts(self, cell: Cell) -> dict[str, object]:
-        return self._observed(cell).as_dict() if self.request.events is Events.RAG else {}
 
     def _poisoned(self, scene: Scene) -> tuple[PoisonedCorpus, JudgeFactory]:
         if self._scene is None or self._scene[0] != scene:

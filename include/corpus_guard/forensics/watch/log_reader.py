@@ -79,7 +79,7 @@ def read_window(ledger: Ledger, until: datetime) -> LogReading:
             if (number := position.get(retrieval_id)) is not None:
                 hit_retrieval.append(number)
                 hit_chunk.append(chunk[chunk_id])
-        of_chunk = _documents_of(connection, chunk)
+        of_chunk = values_by_id(connection, sa.select(publications.c.chunk_id, publications.c.doc_id).distinct(), chunk)
         document = _Index()
         chunk_document = np.array(
             [document[of_chunk[name]] if name in of_chunk else UNKNOWN for name in chunk], np.int32
@@ -143,11 +143,6 @@ class _Index(dict[str, int]):
     def __missing__(self, name: str) -> int:
         self[name] = number = len(self)
         return number
-
-
-def _documents_of(connection: sa.Connection, chunk_ids: Iterable[str]) -> dict[str, str]:
-    """Return the document of each chunk that the ledger published, in service or not."""
-    return values_by_id(connection, sa.select(publications.c.chunk_id, publications.c.doc_id).distinct(), chunk_ids)
 
 
 def _arrivals(connection: sa.Connection, doc_ids: Iterable[str]) -> tuple[Seconds, Seconds, NDArray[np.bool_]]:
