@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 
 from corpus_guard.batches.logged_files import find_removal
 from corpus_guard.batches.storage import FileDamaged, Filters, Storage
-from corpus_guard.batches.tables import vectors_from_table, versions_from_table
+from corpus_guard.batches.tables import read_versions, vectors_from_table, versions_from_table
 from corpus_guard.domain import Stamp, Version, sha256_text
-from corpus_guard.errors import Inconsistent
+from corpus_guard.errors import GuardError, Inconsistent
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.queries import Row, select_in_batches
 from corpus_guard.ledger.tables import blocked, chunks, purges, versions
@@ -217,3 +217,26 @@ def _is_covered(version: Version) -> bool:
     ends = [0, *(chunk.end for chunk in version.chunks)]
     starts = [*(chunk.start for chunk in version.chunks), len(version.text)]
     return all(not version.text[end:start].strip() for end, start in zip(ends, starts, strict=True))
+
+
+def read_chunk_texts(ledger: Ledger, storage: Storage, chunk_ids: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Yield id and text of the chunks whose batch still holds the text that the ledger has the hash of."""
+    statement = (
+        sa.select(chunks.c.chunk_id, chunks.c.text_sha256, versions.c.version_id, versions.c.batch)
+        .join(versions, versions.c.version_id == chunks.c.version_id)
+        .where(chunks.c.chunk_id.in_(list(chunk_ids)))
+    )
+    hashes: dict[str, str] = {}
+    versions_by_batch: dict[str, set[str]] = defaultdict(set)
+    with ledger.read() as connection:
+        for row in connection.execute(statement):
+            hashes[row.chunk_id] = row.text_sha256
+            versions_by_batch[row.batch].add(row.version_id)
+    for batch, version_ids in versions_by_batch.items():
+        try:
+            stored = read_versions(storage, batch, version_ids)
+        except (GuardError, ValueError, OSError):  # purged meanwhile, or damaged: the hash alone is known
+            continue
+        for chunk in (chunk for version in stored for chunk in version.chunks):
+            if hashes.get(chunk.chunk_id) == sha256_text(chunk.text):
+                yield chunk.chunk_id, chunk.text

@@ -8,9 +8,9 @@ import typer
 
 from corpus_guard import errors
 from corpus_guard.cli import console
-from corpus_guard.cli.ask_again import traces_to_ask
 from corpus_guard.cli.console import print_table, say, say_aside, say_rest, visible
 from corpus_guard.cli.options import Json, PermanentReason, Reviewer
+from corpus_guard.cli.trace import traces_to_ask
 from corpus_guard.deployment import Deployment, new_run_id
 from corpus_guard.domain import plural
 from corpus_guard.ledger.states import Purpose

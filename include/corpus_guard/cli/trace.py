@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +13,6 @@ from typer.core import TyperGroup
 
 from corpus_guard import errors
 from corpus_guard.cli import console
-from corpus_guard.cli.ask_again import newest_traces
 from corpus_guard.cli.console import format_time, print_table, say, say_aside, say_rest, styled, visible
 from corpus_guard.cli.options import (
     CorrectAnswer,
@@ -689,3 +688,31 @@ def _vote(trace: Trace) -> str:
 
 def _summary(trace: Trace) -> dict[str, Any]:
     return {name: value for name, value in trace.as_dict().items() if name != "judged"}
+
+
+def newest_traces(deployment: Deployment, report_ids: Iterable[str]) -> list[str]:
+    """Return the newest trace of each report that has one."""
+    from corpus_guard.traceback.records import list_traces
+
+    newest = (list_traces(deployment.ledger, report_id=report_id, limit=1) for report_id in sorted(report_ids))
+    return [trace.trace_id for traces in newest for trace in traces]
+
+
+def traces_to_ask(deployment: Deployment, names: Sequence[str]) -> list[str]:
+    """Return the newest trace of each of these reports.
+
+    Raises:
+        Misuse: a report was never traced: its record has no place for an answer.
+    """
+    from corpus_guard.traceback.reports import find_report
+
+    trace_ids = []
+    for name in names:
+        report_id = find_report(deployment.ledger, name).report_id
+        traced = newest_traces(deployment, [report_id])
+        if not traced:
+            raise errors.Misuse(
+                f"--ask {name[:64]}: this report was never traced; run `guard trace {report_id[:8]}` first"
+            )
+        trace_ids += traced
+    return trace_ids

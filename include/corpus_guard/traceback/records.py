@@ -24,7 +24,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from corpus_guard.batches import Storage
-from corpus_guard.batches.chunk_texts import read_chunk_texts
+from corpus_guard.batches.reading import read_chunk_texts
 from corpus_guard.domain import JsonRecord, digest, to_storable
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.event_log import append_event

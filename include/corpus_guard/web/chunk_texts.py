@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 from corpus_guard.batches import Storage
-from corpus_guard.batches.chunk_texts import read_chunk_texts
+from corpus_guard.batches.reading import read_chunk_texts
 from corpus_guard.domain import Span
 from corpus_guard.ledger import Ledger
 from corpus_guard.web.text_display import DisplayText, display_text

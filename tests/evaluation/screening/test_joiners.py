@@ -5,8 +5,8 @@ from __future__ import annotations
 import unicodedata
 from pathlib import Path
 
-import corpus_guard.evaluation.screening.joiners as module
-from corpus_guard.evaluation.screening.joiners import JOINERS
+import corpus_guard.evaluation.screening.own_texts as module
+from corpus_guard.evaluation.screening.own_texts import JOINERS
 
 SEEN_AS_SPACE = "\u00a0\u202f\u3000\u0f0c"
 

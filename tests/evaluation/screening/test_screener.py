@@ -7,7 +7,7 @@ import pytest
 from corpus_guard.attacks.overrides import CARRIERS, PHRASES, plant_phrase
 from corpus_guard.domain import TrustLevel
 from corpus_guard.errors import SettingsError
-from corpus_guard.evaluation.screening.joiners import JOINERS
+from corpus_guard.evaluation.screening.own_texts import JOINERS
 from corpus_guard.evaluation.screening.screener import GuardScreener, keep_checks
 from corpus_guard.screening.policy import load_policy
 from corpus_guard.settings import Settings

@@ -7,8 +7,7 @@ from corpus_guard.domain import Severity
 from corpus_guard.screening.checks.statistics import _LIMITS, Statistics, StatisticsParams
 from corpus_guard.screening.survey.resemblance import EmptyHistory
 from corpus_guard.screening.survey.signals import SIGNALS, measure_signals
-from corpus_guard.screening.survey.source_statistics import Robust
-from corpus_guard.screening.survey.survey import Survey, build_survey
+from corpus_guard.screening.survey.survey import Robust, Survey, build_survey
 
 WORDS = "the pump is checked in spring before boats leave harbour and water rises over quay walls again"
 

@@ -25,8 +25,7 @@ from corpus_guard.screening.survey.resemblance import (
 )
 from corpus_guard.screening.survey.semantics import NearbyQuestion, Semantics
 from corpus_guard.screening.survey.signals import SIGNALS, Signals, measure_signals
-from corpus_guard.screening.survey.source_statistics import MIN_HISTORY_VERSIONS, Robust
-from corpus_guard.screening.survey.survey import Survey, build_survey
+from corpus_guard.screening.survey.survey import MIN_HISTORY_VERSIONS, Robust, Survey, build_survey
 
 OPEN, REVIEWED, TRUSTED = TrustLevel.OPEN, TrustLevel.REVIEWED, TrustLevel.TRUSTED
 PINNED = (-7690509676643013963, 8641710134195789228)

@@ -1,7 +1,6 @@
 """Views across documents: what a run looks like as a whole, measured once and looked up by the checks.
 
 signals.py                cheap numbers and a MinHash of each version
-source_statistics.py      median and spread of each signal in each source
 resemblance.py            near duplicates in the run and in the history
 cells.py                  cells of near vectors
 nearby_chunks.py          chunks near each other, arriving and served
@@ -15,5 +14,5 @@ statement_search.py       those sentences, for every chunk of a run
 likely_contradictions.py  what a trained reader makes of chunks beside trusted ones
 opposed_groups.py         groups of two and more that a more trusted document contradicts
 semantics.py              groups, bank questions and related statements of each version
-survey.py                 all of it in one object that travels as JSON
+survey.py                 all of it in one object that travels as JSON, with median and spread of each signal in each source
 """
