@@ -31,7 +31,7 @@ from corpus_guard.batches.tables import embedder_of, vectors_from_table
 from corpus_guard.domain import JsonRecord
 from corpus_guard.errors import Inconsistent, Misuse
 from corpus_guard.ledger import Ledger
-from corpus_guard.ledger.queries import Row, select_in_batches
+from corpus_guard.ledger.queries import Row, record_from_row, select_in_batches
 from corpus_guard.ledger.states import PublicationState, VersionState
 from corpus_guard.ledger.tables import chunks, documents, findings, publications, seals, versions
 from corpus_guard.proof.log.key_files import write_durably
@@ -319,15 +319,10 @@ def _vectors_of(storage: Storage, name: str, chunk_ids: set[str]) -> Iterator[tu
 
 
 def _point(row: Row, reasons: Mapping[str, str], is_accused: bool, xy: Sequence[float]) -> MapPoint:
-    return MapPoint(
-        chunk_id=row.chunk_id,
-        version_id=row.version_id,
-        source=row.source,
-        uri=row.uri,
-        trust=row.trust,
+    return record_from_row(
+        MapPoint,
+        row,
         state="reopened" if row.reopened_at else row.state,
-        campaign=row.campaign,
-        risk=row.risk,
         reason=reasons.get(row.version_id, ""),
         is_accused=is_accused,
         x=round(float(xy[0]), COORDINATE_DIGITS),

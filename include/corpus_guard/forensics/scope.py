@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from corpus_guard.forensics.cases import Case, MemberKind
 from corpus_guard.ledger import Ledger
-from corpus_guard.ledger.queries import Row, select_in_batches
+from corpus_guard.ledger.queries import Row, record_from_row, select_in_batches
 from corpus_guard.ledger.states import Label, TraceOutcome
 from corpus_guard.ledger.tables import chunks, documents, events, purges, suspects, traces, versions
 from corpus_guard.ledger.triage import principal_name
@@ -149,22 +149,12 @@ def _accused(connection: sa.Connection, version_ids: Iterable[str]) -> list[Accu
 
 
 def _accused_version(row: Row) -> AccusedVersion:
-    return AccusedVersion(
-        version_id=row.version_id,
-        doc_id=row.doc_id,
-        source=row.source,
-        uri=row.uri,
-        trust=row.trust,
+    return record_from_row(
+        AccusedVersion,
+        row,
         owner=str(row.stamp["owner"]),
         author=principal_name(row.stamp),
         principal=row.principal or "",
-        state=row.state,
-        risk=row.risk,
-        policy_digest=row.policy_digest,
-        run_id=row.run_id,
         fetched_at=str(row.stamp["fetched_at"]),
-        content_sha256=row.content_sha256,
-        text_sha256=row.text_sha256,
-        batch=row.batch,
         is_served=row.target_version == row.version_id,
     )

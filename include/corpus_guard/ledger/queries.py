@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
@@ -15,6 +16,10 @@ from sqlalchemy.engine import Connection
 
 from corpus_guard.domain import Counterstatement, Finding, Severity, Span
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+RecordT = TypeVar("RecordT", bound="DataclassInstance")
 Row: TypeAlias = "sa.Row[*tuple[Any, ...]]"
 """A row of a statement; its attributes are the selected columns."""
 Select: TypeAlias = "sa.Select[*tuple[Any, ...]]"
@@ -44,6 +49,12 @@ def rows_by_id(connection: Connection, statement: Select, ids: Iterable[str]) ->
 def values_by_id(connection: Connection, statement: Select, ids: Iterable[str]) -> dict[str, Any]:
     """Return the second column of `statement` for these ids, by id: its first column."""
     return {row_id: row[1] for row_id, row in rows_by_id(connection, statement, ids).items()}
+
+
+def record_from_row(kind: type[RecordT], row: Row, **values: Any) -> RecordT:
+    """Return a dataclass whose fields are `values`, and for all others the row's columns of the same names."""
+    columns = {field.name: getattr(row, field.name) for field in fields(kind) if field.name not in values}
+    return kind(**columns, **values)
 
 
 def finding_from_row(row: Row) -> Finding:

@@ -1,6 +1,6 @@
 """The journey of a document: discover → intake → survey → screen → embed → publish → seal.
 
 steps.py     the steps, each a function of paths and counts; Airflow maps them, `guard refresh` loops over them
-run.py       the same steps in one process, with a progress bar
+refresh.py   the same steps in one process
 rescreen.py  what another policy changes: stored versions judged anew
 """

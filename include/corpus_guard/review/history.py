@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from corpus_guard.domain import JsonRecord
 from corpus_guard.errors import Misuse, require_one_of
 from corpus_guard.ledger import Ledger
-from corpus_guard.ledger.queries import Row
+from corpus_guard.ledger.queries import Row, record_from_row
 from corpus_guard.ledger.short_ids import find_id
 from corpus_guard.ledger.states import Purpose, ReviewAction
 from corpus_guard.ledger.tables import documents, versions
@@ -131,27 +131,8 @@ def find_entry_id(ledger: Ledger, prefix: str) -> str:
 
 
 def _build_entry(row: Row) -> HistoryEntry:
-    return HistoryEntry(
-        id=row.id,
-        kind=row.kind,
-        version_id=row.version_id,
-        source=row.document_or_mute_source or "",
-        uri=row.uri,
-        code=row.code,
-        subject=row.subject,
-        reviewer_id=row.reviewer_id,
-        reviewer=row.reviewer,
-        auth=row.auth,
-        reason=row.reason,
-        policy_digest=row.policy_digest,
-        is_first_of_two=bool(row.lacking),
-        cause=row.cause,
-        at=row.at,
-        applied_at=row.applied_at,
-        undone_at=row.undone_at,
-        purpose=row.purpose,
-        undoes=row.undoes,
-    )
+    source = row.document_or_mute_source or ""
+    return record_from_row(HistoryEntry, row, source=source, is_first_of_two=bool(row.lacking))
 
 
 def _decode_position(token: str) -> tuple[datetime, str]:

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 
 from corpus_guard.domain import JsonRecord, Severity
 from corpus_guard.ledger import Ledger
-from corpus_guard.ledger.queries import Row
+from corpus_guard.ledger.queries import Row, record_from_row
 from corpus_guard.ledger.states import ReviewAction
 from corpus_guard.ledger.tables import decision_stands, decisions, documents, findings, versions
 
@@ -89,16 +89,11 @@ def load_labels(ledger: Ledger, *, source: str | None = None, since: datetime | 
 def _build_label(rows: Sequence[Row]) -> ReviewLabel:
     first = rows[0]
     waited = (first.decided_at - first.waits_since).total_seconds() if first.waits_since else None
-    return ReviewLabel(
-        version_id=first.version_id,
-        content_sha256=first.content_sha256,
-        source=first.source,
-        trust=first.trust,
+    return record_from_row(
+        ReviewLabel,
+        first,
         label="honest" if first.verdict == ReviewAction.RELEASE else "attack",
-        risk=first.risk,
         checks=tuple(dict.fromkeys(row.check_name for row in rows if row.check_name)),
         codes=tuple(dict.fromkeys(row.code for row in rows if row.code)),
         waited_seconds=waited if waited is not None and waited >= 0 else None,
-        decided_at=first.decided_at,
-        policy_digest=first.policy_digest,
     )

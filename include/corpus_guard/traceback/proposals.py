@@ -21,7 +21,7 @@ import sqlalchemy as sa
 from corpus_guard.domain import JsonRecord, TrustLevel
 from corpus_guard.errors import Stale
 from corpus_guard.ledger import Ledger
-from corpus_guard.ledger.queries import Row, select_in_batches, values_by_id
+from corpus_guard.ledger.queries import Row, record_from_row, select_in_batches, values_by_id
 from corpus_guard.ledger.states import SERVABLE_STATES, Label, PublicationState, Purpose, VersionState
 from corpus_guard.ledger.tables import chunks, documents, publications, retrieved_chunks, suspects, traces, versions
 from corpus_guard.removal.purge_targets import group_by_content
@@ -156,12 +156,9 @@ def _documents(connection: sa.Connection, version_ids: Iterable[str]) -> list[Pr
     served = values_by_id(connection, since, version_ids)
     counts = _count_retrievals(connection, version_ids)
     return [
-        ProposedDocument(
-            version_id=row.version_id,
-            source=row.source,
-            uri=row.uri,
-            trust=row.trust,
-            state=row.state,
+        record_from_row(
+            ProposedDocument,
+            row,
             served_since=served.get(row.version_id),
             retrievals=counts.get(row.version_id, 0),
         )
