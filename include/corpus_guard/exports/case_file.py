@@ -29,7 +29,7 @@ from corpus_guard.batches import Storage
 from corpus_guard.corpus.retrieval_log import key_in_use
 from corpus_guard.domain import sha256_bytes
 from corpus_guard.errors import Misuse
-from corpus_guard.exports import incident_finding, sarif, stix
+from corpus_guard.exports import ocsf, sarif, stix
 from corpus_guard.exports.findings import dump_json, export_findings
 from corpus_guard.exports.html import case_page
 from corpus_guard.forensics.cases import Case, CaseEvent
@@ -151,7 +151,7 @@ def _files(
     served = sum(each.admitted.startswith(("accepted", "released")) for each in cause.versions)
     yield CASE_JSON, _encoded(dump_json(content))
     yield "report.html", _encoded(page)
-    yield "incident.ocsf.json", _encoded(dump_json(incident_finding.format_case(case, scope, cause, written_at)))
+    yield "incident.ocsf.json", _encoded(dump_json(ocsf.format_case(case, scope, cause, written_at)))
     yield "findings.sarif", _encoded("".join(sarif.format_log(findings)))
     yield "bundle.stix.json", _encoded(dump_json(stix.format_bundle(case, scope, cause, written_at)))
     yield "notify/sessions.jsonl", _encoded("".join(f"{line}\n" for line in _sessions(exposure)))

@@ -1,6 +1,6 @@
-"""OCSF Detection Finding (class 2004, schema 1.5.0, profile `security_control`), one event per line, for a SIEM.
+"""OCSF 1.5.0 for a SIEM: findings as events, one a line, and a case as one event.
 
-Mapping
+Detection Finding (class 2004, profile `security_control`), a finding or a deviation
     * *disposition* is the action of the guard: allowed, quarantined, approved (released by a person),
       blocked;
     * *status* is the action of people: new, in progress (decided, not in effect yet), suppressed (released),
@@ -9,6 +9,11 @@ Mapping
       `time` is the time of that;
     * MITRE ATLAS techniques go to `attacks`, OWASP risks to `finding_info.tags`;
     * the document is the one resource; the evidence holds the place in its text, never the text.
+
+Incident Finding (class 2005), a case with ids and places and no text; exported again, it is an update
+    * each accused version is one entry of `finding_info_list`, named by its place and hash, with the ATLAS technique;
+    * *status* is the case's: in progress, resolved when it is closed; *verdict* is left unknown until then;
+    * *activity* is Create for a case without approvals, Update afterwards, Close when it is closed.
 
 `finding_info.uid` identifies the finding, `metadata.uid` this event about it. Another export repeats both, so
 a receiver can drop duplicates. Times are milliseconds since 1970.
@@ -19,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from types import MappingProxyType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from corpus_guard import __version__
 from corpus_guard.domain import Severity, digest
@@ -31,13 +36,25 @@ from corpus_guard.exports.findings import (
     ExportedFinding,
     ExportItem,
     dump_json,
+    escape_unprintable,
+    portable_uri,
 )
 from corpus_guard.ledger.states import ReviewAction, VersionState
 
+if TYPE_CHECKING:
+    from corpus_guard.forensics.cases import Case
+    from corpus_guard.forensics.root_cause import RootCause
+    from corpus_guard.forensics.scope import Scope
+
 SCHEMA: Final = "1.5.0"
 CLASS: Final = 2004
-CREATE, CLOSE = 1, 3
+INCIDENT_CLASS: Final = 2005
+CREATE, UPDATE, CLOSE = 1, 2, 3
 NEW, IN_PROGRESS, SUPPRESSED, RESOLVED, ARCHIVED = 1, 2, 3, 4, 5
+INCIDENT_CLOSED: Final = 5
+UNKNOWN, FALSE_POSITIVE, TRUE_POSITIVE = 0, 1, 2
+TECHNIQUE: Final = "ATLAS:AML.T0070"
+PRODUCT: Final = {"name": "Corpus Guard", "vendor_name": "Corpus Guard", "version": __version__}
 
 SEVERITY: Final = MappingProxyType(
     {Severity.INFO: 1, Severity.LOW: 2, Severity.MEDIUM: 3, Severity.HIGH: 4, Severity.CRITICAL: 5}
@@ -65,6 +82,59 @@ def format_lines(items: Iterable[ExportItem]) -> Iterator[str]:
 def format_event(item: ExportItem) -> dict[str, object]:
     """Return one OCSF event, JSON-ready."""
     return _finding(item) if isinstance(item, ExportedFinding) else _deviation(item)
+
+
+def format_case(case: Case, scope: Scope, cause: RootCause, written_at: datetime) -> dict[str, object]:
+    """Return the event, JSON-ready."""
+    activity = CLOSE if not case.is_open else UPDATE if case.approvals else CREATE
+    verdict = UNKNOWN if case.is_open else TRUE_POSITIVE if scope.accused else FALSE_POSITIVE
+    attack = {
+        "version": TAXONOMIES["ATLAS"][1],
+        "technique": {"uid": TAXA[TECHNIQUE].uid, "name": TAXA[TECHNIQUE].name},
+    }
+    opened, written = _milliseconds(case.opened_at), _milliseconds(written_at)
+    accused = [
+        {
+            "uid": version.version_id,
+            "title": f"Accused document {portable_uri(version.uri)}",
+            "desc": f"source {escape_unprintable(version.source)}, trust {version.trust}, content sha256:{version.content_sha256}",
+            "types": ["knowledge base poisoning"],
+            "created_time": _milliseconds(datetime.fromisoformat(version.fetched_at)),
+            "attacks": [attack],
+        }
+        for version in scope.accused
+    ]
+    return {
+        "category_uid": INCIDENT_CLASS // 1000,
+        "category_name": "Findings",
+        "class_uid": INCIDENT_CLASS,
+        "class_name": "Incident Finding",
+        "activity_id": activity,
+        "activity_name": ("Unknown", "Create", "Update", "Close")[activity],
+        "type_uid": INCIDENT_CLASS * 100 + activity,
+        "time": written,
+        "start_time": opened,
+        "assignee": {"name": escape_unprintable(case.closed_by or case.opened_by)},
+        "severity_id": SEVERITY[Severity.HIGH],
+        "severity": "High",
+        "status_id": IN_PROGRESS if case.is_open else INCIDENT_CLOSED,
+        "status": "In Progress" if case.is_open else "Closed",
+        "verdict_id": verdict,
+        "desc": escape_unprintable(case.title),
+        "message": escape_unprintable(" ".join(cause.sentences)),
+        "comment": escape_unprintable(case.conclusion or case.reason),
+        "count": max(len(accused), 1),
+        "finding_info_list": accused
+        or [{"uid": case.case_id, "title": escape_unprintable(case.title), "created_time": opened}],
+        "metadata": {
+            "version": SCHEMA,
+            "product": PRODUCT,
+            "event_code": "case",
+            "correlation_uid": case.case_id,
+            "uid": digest("ocsf-case/v1", [case.case_id, str(activity), str(written)])[:32],
+        },
+        "attacks": [attack] if accused else [],
+    }
 
 
 def _finding(item: ExportedFinding) -> dict[str, object]:
@@ -179,7 +249,7 @@ def _event(
         "metadata": {
             "version": SCHEMA,
             "profiles": ["security_control"],
-            "product": {"name": "Corpus Guard", "vendor_name": "Corpus Guard", "version": __version__},
+            "product": PRODUCT,
             "event_code": code,
             "uid": digest("ocsf/v1", [uid, str(activity), str(_milliseconds(when))])[:32],
         },
