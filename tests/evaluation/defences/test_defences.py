@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import pytest
 from defended import CLEAN, POISON, QUESTION, RESOURCES, Naming, Reader, lengths, played
@@ -10,8 +11,8 @@ from defended import CLEAN, POISON, QUESTION, RESOURCES, Naming, Reader, lengths
 from corpus_guard.corpus import trigger
 from corpus_guard.errors import Misuse
 from corpus_guard.evaluation.defences import DEFENCES, DefenceResources, build_defences
-from corpus_guard.evaluation.defences.retrieval import PerplexityRemoval
-from corpus_guard.evaluation.defences.robustrag import UNKNOWN, RobustRAG, aggregate, keywords
+from corpus_guard.evaluation.defences.retrieval import perplexity_threshold, remove_perplexing
+from corpus_guard.evaluation.defences.robustrag import UNKNOWN, aggregate, answer_from_shared_words, keywords
 
 TEXTS = [*POISON, *CLEAN]
 
@@ -86,33 +87,33 @@ def test_a_model_that_follows_no_prompt_reads_the_enhancement_alone() -> None:
 
 def test_perplexing_texts_are_replaced_until_none_is_left() -> None:
     reader = Reader()
-    removal = PerplexityRemoval(80.0, lambda texts: [90.0 if "Mallory" in text else 1.0 for text in texts])
+    removal = partial(remove_perplexing, 80.0, lambda texts: [90.0 if "Mallory" in text else 1.0 for text in texts])
     planted = [f"Mallory {number}" for number in range(12)]
 
     assert removal(played([*planted, *CLEAN]), reader) == "It is Ada."
     assert reader.asked[0][1] == tuple(CLEAN[:5])
     assert removal(played(planted), reader) == "I don't know."
-    nothing = PerplexityRemoval(80.0, lambda texts: [float("nan")] * len(texts))
+    nothing = partial(remove_perplexing, 80.0, lambda texts: [float("nan")] * len(texts))
     assert nothing(played(planted), reader) == "I don't know."
 
 
 def test_thresholds_come_from_the_corpus() -> None:
     resources = DefenceResources(lengths, ["x" * size for size in range(1, 101)], Naming(), Naming())
 
-    assert PerplexityRemoval.beyond(100, resources).threshold == 100
-    assert PerplexityRemoval.beyond(90, resources).threshold == pytest.approx(90.1)
+    assert perplexity_threshold(100, resources) == 100
+    assert perplexity_threshold(90, resources) == pytest.approx(90.1)
     with pytest.raises(Misuse, match="no texts"):
         build_defences(DefenceResources(lengths, (), Naming(), Naming()))
 
 
 def test_each_text_is_answered_from_alone_and_the_words_that_agree_are_told() -> None:
     reader = Reader()
-    answer = RobustRAG()(played([*POISON[:2], *CLEAN[:3]]), reader)
+    answer = answer_from_shared_words(played([*POISON[:2], *CLEAN[:3]]), reader)
 
     assert [len(texts) for _, texts in reader.asked] == [1] * 6
     assert reader.asked[-1][1] == ("Several sources agree on these words: ada, mallory.",)
     assert answer == "It is Ada."
-    assert RobustRAG()(played(["nothing", "at all"]), reader) == UNKNOWN
+    assert answer_from_shared_words(played(["nothing", "at all"]), reader) == UNKNOWN
 
 
 def test_a_minority_of_one_in_five_is_not_heard() -> None:

@@ -27,32 +27,32 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from corpus_guard.evaluation.defences.enhancement import BenignTextEnhancement
+from corpus_guard.evaluation.defences.enhancement import enhance
 from corpus_guard.evaluation.defences.interface import AttackedQuestion, Defence, DefenceResources, Retrieve
 from corpus_guard.evaluation.defences.retrieval import (
-    Filtering,
-    KnowledgeExpansion,
-    NoDefence,
-    PerplexityRemoval,
-    TracedRemoval,
+    answer_from_nearest,
+    expand_knowledge,
+    filter_texts,
+    perplexity_removal,
+    remove_traced,
 )
-from corpus_guard.evaluation.defences.robustrag import RobustRAG
+from corpus_guard.evaluation.defences.robustrag import answer_from_shared_words
 
 __all__ = ["DEFENCES", "AttackedQuestion", "Defence", "DefenceResources", "Retrieve", "build_defences"]
 
 DEFENCES: Mapping[str, Callable[[DefenceResources], Defence]] = {
-    "none": lambda resources: NoDefence(),
-    "ppl-90": partial(PerplexityRemoval.beyond, 90),
-    "ppl-100": partial(PerplexityRemoval.beyond, 100),
-    "robustrag": lambda resources: RobustRAG(),
-    "ke-10": lambda resources: KnowledgeExpansion(10),
-    "ke-20": lambda resources: KnowledgeExpansion(20),
-    "ke-50": lambda resources: KnowledgeExpansion(50),
-    "filterrag": lambda resources: Filtering(resources.filterrag),
-    "ml-filterrag": lambda resources: Filtering(resources.ml_filterrag),
-    "ptr": lambda resources: TracedRemoval(),
-    "bte": lambda resources: BenignTextEnhancement(resources.prompted),
-    "ptr+bte": lambda resources: BenignTextEnhancement(resources.prompted, remove=True),
+    "none": lambda resources: answer_from_nearest,
+    "ppl-90": partial(perplexity_removal, 90),
+    "ppl-100": partial(perplexity_removal, 100),
+    "robustrag": lambda resources: answer_from_shared_words,
+    "ke-10": lambda resources: partial(expand_knowledge, 10),
+    "ke-20": lambda resources: partial(expand_knowledge, 20),
+    "ke-50": lambda resources: partial(expand_knowledge, 50),
+    "filterrag": lambda resources: partial(filter_texts, resources.filterrag),
+    "ml-filterrag": lambda resources: partial(filter_texts, resources.ml_filterrag),
+    "ptr": lambda resources: remove_traced,
+    "bte": lambda resources: partial(enhance, resources.prompted),
+    "ptr+bte": lambda resources: partial(enhance, resources.prompted, remove=True),
 }
 """Name → how to build it, in the order of the paper's table."""
 

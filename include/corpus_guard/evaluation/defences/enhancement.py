@@ -20,26 +20,18 @@ from corpus_guard.traceback.enhancement import compose_benign_text
 from corpus_guard.traceback.rag_model import MAX_ANSWER_LENGTH, RagModel
 
 
-class BenignTextEnhancement:
-    """BTE; with `remove` PTR and BTE."""
+def enhance(prompted: RagModel | None, attacked: AttackedQuestion, rag_model: RagModel, *, remove: bool = False) -> str:
+    """Answer from the enhancement and the texts retrieved after it (BTE), of which `remove` takes the traced ones (PTR and BTE).
 
-    def __init__(self, prompted: RagModel | None = None, *, remove: bool = False) -> None:
-        """Defend.
-
-        Args:
-            prompted: the RAG model under the system prompt; None: the RAG model does not follow prompts.
-        """
-        self._prompted = prompted
-        self._remove = remove
-
-    def __call__(self, attacked: AttackedQuestion, rag_model: RagModel) -> str:
-        """Answer from the enhancement and the texts retrieved after it."""
-        benign = trigger.wrap(compose_benign_text(attacked.question, attacked.correct[0]))
-        if self._prompted is None:
-            return rag_model.answer(attacked.question, [benign])
-        without = attacked.traced if self._remove else frozenset()
-        others = [trigger.defuse(text)[0] for text in texts_of(attacked.retrieve(attacked.k - 1, without))]
-        return self._prompted.answer(attacked.question, [benign, *others])
+    Args:
+        prompted: the RAG model under the system prompt; None: the RAG model does not follow prompts.
+    """
+    benign = trigger.wrap(compose_benign_text(attacked.question, attacked.correct[0]))
+    if prompted is None:
+        return rag_model.answer(attacked.question, [benign])
+    without = attacked.traced if remove else frozenset()
+    others = [trigger.defuse(text)[0] for text in texts_of(attacked.retrieve(attacked.k - 1, without))]
+    return prompted.answer(attacked.question, [benign, *others])
 
 
 class PromptedChat:

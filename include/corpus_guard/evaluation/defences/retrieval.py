@@ -8,6 +8,7 @@ compares with it (appendix 8.4); perplexity thresholds from section 5.1.3 of the
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,88 +16,71 @@ from numpy.typing import NDArray
 from corpus_guard.corpus.filterrag.filters import RetrievalFilter
 from corpus_guard.corpus.retriever import CANDIDATES_PER_ANSWER
 from corpus_guard.errors import Misuse
-from corpus_guard.evaluation.defences.interface import AttackedQuestion, DefenceResources, texts_of
+from corpus_guard.evaluation.defences.interface import AttackedQuestion, Defence, DefenceResources, texts_of
 from corpus_guard.traceback.rag_model import RagModel
 
 MAX_TEXTS_PER_QUESTION = 100  # read by the perplexity defence; it stops there even if all were removed
 
 
-class NoDefence:
-    """Baseline: the K nearest texts as they are."""
-
-    def __call__(self, attacked: AttackedQuestion, rag_model: RagModel) -> str:
-        """Answer from whatever is retrieved."""
-        return rag_model.answer(attacked.question, texts_of(attacked.retrieve(attacked.k)))
+def answer_from_nearest(attacked: AttackedQuestion, rag_model: RagModel) -> str:
+    """Answer from the K nearest texts as they are: the baseline."""
+    return rag_model.answer(attacked.question, texts_of(attacked.retrieve(attacked.k)))
 
 
-class KnowledgeExpansion:
-    """KE-x: more texts are retrieved, so that honest ones outnumber the planted ones."""
-
-    def __init__(self, count: int) -> None:
-        """Retrieve `count` texts."""
-        self._count = count
-
-    def __call__(self, attacked: AttackedQuestion, rag_model: RagModel) -> str:
-        """Answer from all retrieved texts."""
-        return rag_model.answer(attacked.question, texts_of(attacked.retrieve(self._count)))
+def expand_knowledge(count: int, attacked: AttackedQuestion, rag_model: RagModel) -> str:
+    """Answer from the `count` nearest texts (KE-x), so that honest ones outnumber the planted ones."""
+    return rag_model.answer(attacked.question, texts_of(attacked.retrieve(count)))
 
 
-class TracedRemoval:
-    """PTR: the texts that the traceback accused are removed, and the next nearest move up."""
-
-    def __call__(self, attacked: AttackedQuestion, rag_model: RagModel) -> str:
-        """Answer from the K nearest of the remaining texts."""
-        return rag_model.answer(attacked.question, texts_of(attacked.retrieve(attacked.k, attacked.traced)))
+def remove_traced(attacked: AttackedQuestion, rag_model: RagModel) -> str:
+    """Answer from the K nearest texts without those that the traceback accused (PTR): the next nearest move up."""
+    return rag_model.answer(attacked.question, texts_of(attacked.retrieve(attacked.k, attacked.traced)))
 
 
-class Filtering:
-    """FilterRAG or ML-FilterRAG: of the 2K nearest texts, the K nearest that the filter passes."""
-
-    def __init__(self, retrieval_filter: RetrievalFilter) -> None:
-        """Drop the texts that `retrieval_filter` considers poisoned."""
-        self._filter = retrieval_filter
-
-    def __call__(self, attacked: AttackedQuestion, rag_model: RagModel) -> str:
-        """Answer from the texts that pass, even if none does."""
-        texts = texts_of(attacked.retrieve(CANDIDATES_PER_ANSWER * attacked.k))
-        opinions = self._filter.judge(attacked.question, texts)
-        passed = [text for text, opinion in zip(texts, opinions, strict=True) if not opinion.poisoned]
-        return rag_model.answer(attacked.question, passed[: attacked.k])
+def filter_texts(retrieval_filter: RetrievalFilter, attacked: AttackedQuestion, rag_model: RagModel) -> str:
+    """Answer from the K nearest that a filter passes of the 2K nearest texts (FilterRAG, ML-FilterRAG), even if none does."""
+    texts = texts_of(attacked.retrieve(CANDIDATES_PER_ANSWER * attacked.k))
+    opinions = retrieval_filter.judge(attacked.question, texts)
+    passed = [text for text, opinion in zip(texts, opinions, strict=True) if not opinion.poisoned]
+    return rag_model.answer(attacked.question, passed[: attacked.k])
 
 
-class PerplexityRemoval:
-    """PPL-x: texts that surprise a language model more than the corpus's own texts do are removed."""
+def remove_perplexing(
+    threshold: float,
+    perplexities: Callable[[Sequence[str]], Sequence[float] | NDArray[np.float64]],
+    attacked: AttackedQuestion,
+    rag_model: RagModel,
+) -> str:
+    """Answer from the K nearest texts without those of a perplexity above `threshold`; the next nearest replace these."""
+    removed: set[str] = set()
+    read: set[str] = set()
+    while True:
+        retrieved = attacked.retrieve(attacked.k, frozenset(removed))
+        new = [item for item in retrieved if item.chunk_id not in read]
+        read |= {item.chunk_id for item in new}
+        scores = perplexities(texts_of(new)) if new else []
+        odd = {item.chunk_id for item, score in zip(new, scores, strict=True) if not score <= threshold}
+        removed |= odd
+        if not odd or len(read) > MAX_TEXTS_PER_QUESTION:
+            remaining = [item for item in retrieved if item.chunk_id not in removed]
+            return rag_model.answer(attacked.question, texts_of(remaining))
 
-    def __init__(
-        self, threshold: float, perplexities: Callable[[Sequence[str]], Sequence[float] | NDArray[np.float64]]
-    ) -> None:
-        """Remove texts with a perplexity above `threshold`."""
-        self.threshold = threshold
-        self._perplexities = perplexities
 
-    @classmethod
-    def beyond(cls, percentile: float, resources: DefenceResources) -> PerplexityRemoval:
-        """Take a percentile (0..100) of the corpus's own texts as the threshold.
+def perplexity_removal(percentile: float, resources: DefenceResources) -> Defence:
+    """Return PPL-x: texts that surprise a language model more than so many per cent of the corpus's own texts are removed.
 
-        Raises:
-            Misuse: the corpus has no texts.
-        """
-        if not resources.ordinary:
-            raise Misuse("perplexity: no texts of the corpus to take a threshold from; give some")
-        scores = resources.perplexities(resources.ordinary)
-        return cls(float(np.percentile(scores, percentile)), resources.perplexities)
+    Raises:
+        Misuse: the corpus has no texts.
+    """
+    return partial(remove_perplexing, perplexity_threshold(percentile, resources), resources.perplexities)
 
-    def __call__(self, attacked: AttackedQuestion, rag_model: RagModel) -> str:
-        """Answer from the K nearest remaining texts; the next nearest replace removed ones."""
-        removed: set[str] = set()
-        read: set[str] = set()
-        while True:
-            retrieved = attacked.retrieve(attacked.k, frozenset(removed))
-            new = [item for item in retrieved if item.chunk_id not in read]
-            read |= {item.chunk_id for item in new}
-            scores = self._perplexities(texts_of(new)) if new else []
-            odd = {item.chunk_id for item, score in zip(new, scores, strict=True) if not score <= self.threshold}
-            removed |= odd
-            if not odd or len(read) > MAX_TEXTS_PER_QUESTION:
-                remaining = [item for item in retrieved if item.chunk_id not in removed]
-                return rag_model.answer(attacked.question, texts_of(remaining))
+
+def perplexity_threshold(percentile: float, resources: DefenceResources) -> float:
+    """Return a percentile (0..100) of the perplexities of the corpus's own texts.
+
+    Raises:
+        Misuse: the corpus has no texts.
+    """
+    if not resources.ordinary:
+        raise Misuse("perplexity: no texts of the corpus to take a threshold from; give some")
+    return float(np.percentile(resources.perplexities(resources.ordinary), percentile))

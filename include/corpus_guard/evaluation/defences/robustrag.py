@@ -42,16 +42,13 @@ _FUNCTION_WORDS = frozenset(
 )
 
 
-class RobustRAG:
-    """RobustRAG with keyword aggregation."""
-
-    def __call__(self, attacked: AttackedQuestion, rag_model: RagModel) -> str:
-        """Answer from the words that enough texts agree on."""
-        answers = [rag_model.answer(attacked.question, [text]) for text in texts_of(attacked.retrieve(attacked.k))]
-        shared = aggregate(answers)
-        if not shared:
-            return UNKNOWN
-        return rag_model.answer(attacked.question, [f"Several sources agree on these words: {', '.join(shared)}."])
+def answer_from_shared_words(attacked: AttackedQuestion, rag_model: RagModel) -> str:
+    """Answer from the words that enough texts agree on."""
+    answers = [rag_model.answer(attacked.question, [text]) for text in texts_of(attacked.retrieve(attacked.k))]
+    shared = aggregate(answers)
+    if not shared:
+        return UNKNOWN
+    return rag_model.answer(attacked.question, [f"Several sources agree on these words: {', '.join(shared)}."])
 
 
 def aggregate(answers: list[str]) -> list[str]:
