@@ -441,7 +441,7 @@ def test_every_view_and_decision_on_both_kinds_of_ledger(tmp_path: Path, ledger_
 @pytest.mark.parametrize("name", ["queue.csv", "queue.jsonl", "decisions.csv", "decisions.jsonl"])
 def test_a_file_is_whole_or_refused(reviewing: Reviewing, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     items = [reviewing.wait(f"{number}.md", f"Text number {number}.") for number in range(4)]
-    monkeypatch.setattr("corpus_guard.web.exports.ITEMS_PER_QUERY", 2)
+    monkeypatch.setattr("corpus_guard.web.queue.ITEMS_PER_QUERY", 2)
     monkeypatch.setattr("corpus_guard.web.history.EXPORT_PAGE_SIZE", 2)
     with reviewing.client("ada") as ada:
         for item in items:

@@ -1,4 +1,4 @@
-"""Queue view: waiting items, highest risk first, items of one campaign together."""
+"""Queue view: waiting items, highest risk first, items of one campaign together; and the queue as a file."""
 
 from __future__ import annotations
 
@@ -8,22 +8,41 @@ from datetime import timedelta
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends, Query, Request
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, StreamingResponse
 
 from corpus_guard.ledger.states import VERSION_STATES
 from corpus_guard.review.decisions import MAX_ITEMS
-from corpus_guard.review.queue import QueueFilter, QueueItem, Sort, load_page
+from corpus_guard.review.queue import QueueFilter, QueueItem, QueuePage, Sort, load_page
 from corpus_guard.web.render import query, render_page
+from corpus_guard.web.responses import ERRORS, attachment, csv_lines, iterate_rows, json_lines
 from corpus_guard.web.shared_deployment import current_deployment
 from corpus_guard.web.snippets import load_snippets
 
 router = APIRouter()
+files = APIRouter(tags=["export"], responses=ERRORS)
 
 PAGE_SIZE: Final = 50  # items
 MAX_CAMPAIGNS: Final = 6  # named above the list
 AGES: Final = {"": "any time", "4": "4 hours", "24": "1 day", "72": "3 days", "168": "1 week", "720": "30 days"}
 """Choices of the age filter: hours → label."""
 SORT_LABELS: Final[Mapping[Sort, str]] = {"risk": "risk", "age": "longest waiting", "source": "source"}
+ITEMS_PER_QUERY: Final = 200  # of a file
+CSV_COLUMNS: Final = (
+    "version_id",
+    "source",
+    "uri",
+    "trust",
+    "state",
+    "risk",
+    "severity",
+    "codes",
+    "campaign",
+    "run_id",
+    "judged_at",
+    "waits_since",
+    "pending",
+    "decisions",
+)
 
 Word = Annotated[str, Query(max_length=250)]
 
@@ -125,6 +144,23 @@ def queue(request: Request, params: QueueQueryParams) -> HTMLResponse:
     )
 
 
+@files.get("/queue.jsonl", summary="All matching items as JSON lines", response_class=StreamingResponse)
+def queue_jsonl(request: Request, params: QueueQueryParams) -> StreamingResponse:
+    """Return one item per line."""
+    rows = (item.as_dict() for item in _matching_items(request, params))
+    return attachment(json_lines(rows), "application/x-ndjson", "quarantine.jsonl")
+
+
+@files.get("/queue.csv", summary="All matching items as CSV", response_class=StreamingResponse)
+def queue_csv(request: Request, params: QueueQueryParams) -> StreamingResponse:
+    """Return one item per row, with the codes of its findings."""
+    rows = (
+        {**item.as_dict(), "codes": " ".join(dict.fromkeys(finding.code for finding in item.findings))}
+        for item in _matching_items(request, params)
+    )
+    return attachment(csv_lines(CSV_COLUMNS, rows), "text/csv; charset=utf-8", "quarantine.csv")
+
+
 def group_items(items: Sequence[QueueItem], campaigns: Mapping[str, int]) -> Iterator[ItemGroup]:
     """Group the items of each campaign, at the place of its first item."""
     by_campaign: dict[str, list[QueueItem]] = {}
@@ -133,3 +169,12 @@ def group_items(items: Sequence[QueueItem], campaigns: Mapping[str, int]) -> Ite
     for members in by_campaign.values():
         campaign = members[0].campaign
         yield ItemGroup(campaign, max(campaigns.get(campaign or "", 1), len(members)), tuple(members))
+
+
+def _matching_items(request: Request, params: QueueQueryParams) -> Iterator[QueueItem]:
+    ledger, criteria = current_deployment(request).ledger, params.filter
+
+    def load(after: str | None = None) -> QueuePage:
+        return load_page(ledger, criteria, sort=params.sort, after=after, size=ITEMS_PER_QUERY)
+
+    return iterate_rows(load(), load, lambda page: page.items)
