@@ -55,7 +55,7 @@ def promote_detector(name: DetectorName, candidate: dict[str, Any], answer: Huma
     """
     from corpus_guard.deployment import Deployment
     from corpus_guard.detectors.candidates import setting_note
-    from corpus_guard.models.champion import Detector, promote, read_detector
+    from corpus_guard.models.champion import Detector, configured_file, promote, read_detector
     from corpus_guard.traceback.activations import champion
     from corpus_guard.tracking.model_registry import set_champion_alias
 
@@ -74,12 +74,7 @@ def promote_detector(name: DetectorName, candidate: dict[str, Any], answer: Huma
             read_detector(storage, detector, digest)
             promote(ledger, detector, digest, **details)
         set_champion_alias(settings, detector, version)
-        configured_file = {
-            Detector.PROBE: settings.activation_probe,
-            Detector.JUDGE: settings.judge_model,
-            Detector.FILTER: settings.filter_model,
-        }[detector]
-    override = setting_note(detector, configured_file)
+    override = setting_note(detector, configured_file(settings, detector))
     status = "promoted" if override else "in use"
     write_note_line(name, f"{digest[:16]}, version {version}, is {status}: approved by {approver}{override}")
 

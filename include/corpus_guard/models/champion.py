@@ -19,6 +19,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import sqlalchemy as sa
@@ -30,6 +31,7 @@ from corpus_guard.ledger.tables import events
 
 if TYPE_CHECKING:
     from corpus_guard.batches import Storage
+    from corpus_guard.settings import Settings
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +52,16 @@ SETTING_NAMES: Final = {
     Detector.FILTER: "CORPUS_GUARD_FILTER_MODEL",
 }
 """The variable that names a file which wins over the promoted one."""
+
+
+def configured_file(settings: Settings, detector: Detector) -> Path | None:
+    """Return the file that a setting names, which wins over the promoted one; None: no setting does."""
+    by_detector = {
+        Detector.PROBE: settings.activation_probe,
+        Detector.JUDGE: settings.judge_model,
+        Detector.FILTER: settings.filter_model,
+    }
+    return by_detector[detector]
 
 
 def detector_folder(detector: Detector, digest: str) -> str:

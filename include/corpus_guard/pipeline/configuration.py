@@ -36,7 +36,7 @@ from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.runs import CONFIGURED_EVENT, logged_configuration
 from corpus_guard.ledger.tables import events
-from corpus_guard.models.champion import Detector, promoted_digest
+from corpus_guard.models.champion import Detector, configured_file, promoted_digest
 from corpus_guard.models.parts import hash_parts
 from corpus_guard.review.identities import load_identities
 from corpus_guard.screening.runner import Screening
@@ -278,11 +278,7 @@ def _public(value: object, folder: str) -> object:
 
 def _trained_part(ledger: Ledger, settings: Settings, detector: Detector) -> str:
     """Return the digest of a trained part in use: the file that a setting names, the promoted one, or the package's."""
-    configured = {
-        Detector.PROBE: settings.activation_probe,
-        Detector.JUDGE: settings.judge_model,
-        Detector.FILTER: settings.filter_model,
-    }[detector]
+    configured = configured_file(settings, detector)
     if configured is not None:
         return f"{configured.name}, {_files_digest(configured)}"
     return (promoted_digest(ledger, detector) or "of the package")[:16]
