@@ -26,7 +26,7 @@ from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.queries import Row, rows_by_id, select_in_batches
 from corpus_guard.ledger.states import SERVABLE_STATES, ReviewAction, VersionState
 from corpus_guard.ledger.tables import decision_stands, decisions, documents, events, versions
-from corpus_guard.review.muting import Mute, list_mutes
+from corpus_guard.review.muting import list_mutes
 from corpus_guard.review.queue import load_findings
 from corpus_guard.screening.policy import Policy
 
@@ -147,7 +147,7 @@ def root_cause(ledger: Ledger, policy: Policy, scope: Scope) -> RootCause:
         runs=dict(Counter(cause.run_id for cause in causes)),
         first=min(fetched, default=""),
         last=max(fetched, default=""),
-        mutes=tuple(sorted({_describe(mute) for mute in mutes})),
+        mutes=tuple(sorted({f"{mute.source}: {mute.code}" for mute in mutes})),
         served_documents=sizes,
     )
 
@@ -232,7 +232,3 @@ def _earlier_versions(connection: sa.Connection, scope: Scope) -> dict[str, list
     for row in select_in_batches(connection, columns, versions.c.doc_id, scope.documents):
         by_document[row.doc_id].append(row)
     return {doc_id: sorted(rows, key=lambda row: row.judged_at) for doc_id, rows in by_document.items()}
-
-
-def _describe(mute: Mute) -> str:
-    return f"{mute.source}: {mute.code}"
