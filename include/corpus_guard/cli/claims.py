@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,6 +15,8 @@ from corpus_guard.cli.options import Json, read_file
 from corpus_guard.domain import plural
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from corpus_guard.claims.comparison import Comparison
     from corpus_guard.claims.statements import Statement, Statements
     from corpus_guard.claims.text_comparison import Comparisons

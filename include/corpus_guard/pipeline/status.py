@@ -32,7 +32,7 @@ def read_status(ledger: Ledger, storage: Storage, screening: Screening, settings
 
     Loads no model and contacts no server.
     """
-    seal = ledger.first(sa.select(seals).order_by(seals.c.number.desc()).limit(1))
+    seal = _last_seal(ledger)
     return {
         "sources": _sources(ledger),
         "undeclared": _undeclared_or_nothing(ledger, settings),
@@ -194,6 +194,10 @@ def _canaries(ledger: Ledger) -> JsonObject | None:
     with ledger.read() as connection:
         results = (row.counts.get("canaries") for row in connection.execute(statement) if row.counts)
         return next((canaries for canaries in results if canaries), None)
+
+
+def _last_seal(ledger: Ledger) -> Row | None:
+    return ledger.first(sa.select(seals).order_by(seals.c.number.desc()).limit(1))
 
 
 def _head(ledger: Ledger) -> JsonObject | None:
