@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from corpus_guard.batches import Storage
-from corpus_guard.corpus.filterrag.features import TAU, as_matrix
+from corpus_guard.corpus.filterrag.features import as_matrix
 from corpus_guard.corpus.filterrag.filters import MLFilterRAG, make_filter
 from corpus_guard.corpus.filterrag.kinds import ClassifierKind
 from corpus_guard.corpus.filterrag.learned import LearnedModel, parse
@@ -32,7 +32,6 @@ from corpus_guard.detectors.candidates import (
 from corpus_guard.detectors.filter_training import TEXTS_PER_KIND, FilterQuestion, FilterTrainer, foreign_questions
 from corpus_guard.detectors.readings import ReadingCache
 from corpus_guard.detectors.target_questions import TargetQuestion
-from corpus_guard.domain import Progress, no_progress
 from corpus_guard.errors import Inconsistent, Misuse
 from corpus_guard.ledger import Ledger
 from corpus_guard.models import Models
@@ -50,7 +49,6 @@ def train_filter_candidate(
     settings: Settings,
     *,
     limit: int | None = None,
-    progress: Progress = no_progress,
 ) -> DetectorCandidate:
     """Train a classifier, measure it beside the one in use, and register it as the challenger.
 
@@ -62,12 +60,11 @@ def train_filter_candidate(
     training, testing = split_questions(settings, Detector.FILTER, limit)
     trainer = FilterTrainer(models, ReadingCache(settings.home.joinpath(*READINGS_PATH)))
     questions = [question for target in training for question in filter_questions(target)]
-    trainer.features([*questions, *foreign_questions(questions)], TAU, progress)  # fills the cache, with progress
     content = trainer.fit(questions, ClassifierKind.XGBOOST).dumps()
     candidate = parse(content, "the candidate")
     in_use, description = current_filter(ledger, storage, models, settings)
     held_out = [question for target in testing for question in filter_questions(target)]
-    figures = compare_filters(trainer, [*held_out, *foreign_questions(held_out)], candidate, in_use, progress)
+    figures = compare_filters(trainer, [*held_out, *foreign_questions(held_out)], candidate, in_use)
     trained_on = describe_training(settings, training)
     return register_candidate(storage, settings, Detector.FILTER, content, figures, trained_on, description)
 
@@ -109,11 +106,10 @@ def compare_filters(
     questions: Sequence[FilterQuestion],
     candidate: LearnedModel,
     in_use: LearnedModel | None,
-    progress: Progress = no_progress,
 ) -> list[ComparedFigure]:
     """Measure both classifiers; `in_use` is None where the one in use cannot be used."""
-    poisoned, honest = _dropped_shares(trainer, questions, candidate, progress)
-    compared = _dropped_shares(trainer, questions, in_use, progress) if in_use else (None, None)
+    poisoned, honest = _dropped_shares(trainer, questions, candidate)
+    compared = _dropped_shares(trainer, questions, in_use) if in_use else (None, None)
     return [
         ComparedFigure("poisoned texts dropped", True, poisoned, compared[0]),
         ComparedFigure("honest texts dropped", False, honest, compared[1]),
@@ -121,10 +117,10 @@ def compare_filters(
 
 
 def _dropped_shares(
-    trainer: FilterTrainer, questions: Sequence[FilterQuestion], model: LearnedModel, progress: Progress
+    trainer: FilterTrainer, questions: Sequence[FilterQuestion], model: LearnedModel
 ) -> tuple[CountedShare, CountedShare]:
     """Return the shares of poisoned and of honest texts that a classifier drops."""
-    candidates = trainer.features(questions, model.tau, progress)
+    candidates = trainer.features(questions, model.tau)
     # Not `>=`: a probability that is not a number must not pass a text.
     dropped = ~(model.probabilities(as_matrix(candidates.features)) < model.threshold)
     planted = candidates.adversarial

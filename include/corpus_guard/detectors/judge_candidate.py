@@ -30,7 +30,6 @@ from corpus_guard.detectors.judge_training import honest_lookalikes, train_judge
 from corpus_guard.detectors.planting import Attack, Planting, ReportForm
 from corpus_guard.detectors.target_questions import TargetQuestion, TargetQuestions
 from corpus_guard.detectors.trace_figures import TraceFigures, count_figures
-from corpus_guard.domain import Progress, no_progress
 from corpus_guard.errors import Inconsistent, Misuse
 from corpus_guard.ledger import Ledger
 from corpus_guard.models import Models
@@ -68,7 +67,6 @@ def train_judge_candidate(
     settings: Settings,
     *,
     limit: int | None = None,
-    progress: Progress = no_progress,
 ) -> DetectorCandidate:
     """Train a judge, measure it beside the one in use, and register it as the challenger.
 
@@ -80,11 +78,11 @@ def train_judge_candidate(
     """
     training, testing = split_questions(settings, Detector.JUDGE, limit)
     trained_on = describe_training(settings, training)
-    content = train_judge(models, training, trained_on=trained_on, progress=progress).dumps()
+    content = train_judge(models, training, trained_on=trained_on).dumps()
     candidate = EmbeddedJudge.from_bytes(models, content, "the candidate")
     in_use, description = current_judge(ledger, models, settings)
-    measured = measure_judge(settings, models, testing, candidate, progress)
-    compared = measure_judge(settings, models, testing, in_use, progress) if in_use else None
+    measured = measure_judge(settings, models, testing, candidate)
+    compared = measure_judge(settings, models, testing, in_use) if in_use else None
     figures = compare_judges(measured, compared)
     return register_candidate(storage, settings, Detector.JUDGE, content, figures, trained_on, description)
 
@@ -113,7 +111,6 @@ def measure_judge(
     models: Models,
     testing: Sequence[TargetQuestion],
     judge: Judge,
-    progress: Progress = no_progress,
 ) -> JudgeMeasurement:
     """Trace complaints under every attack, and honest complaints.
 
@@ -126,7 +123,7 @@ def measure_judge(
         replace(target, clean=tuple(dict.fromkeys([*target.clean, *honest_lookalikes(target)]))) for target in testing
     ]
     for targets, attacks in ((testing, (*ATTACKS, Attack.NONE)), (lookalikes, (Attack.NONE,))):
-        with attack_simulation(settings, models, TargetQuestions(tuple(targets), 0), progress) as simulation:
+        with attack_simulation(settings, models, TargetQuestions(tuple(targets), 0)) as simulation:
             for attack in attacks:
                 poisoned = simulation.poison(Planting(attack))
                 # An honest report must accuse nobody in whatever form it comes.

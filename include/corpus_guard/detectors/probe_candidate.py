@@ -67,7 +67,6 @@ def train_probe_candidate(
     models: Models,
     settings: Settings,
     *,
-    limit: int | None = None,
     epochs: int | None = None,
 ) -> ProbeCandidate:
     """Record missing answers, train a probe of each kind, and register the best one as the challenger.
@@ -79,7 +78,7 @@ def train_probe_candidate(
         Infrastructure: MLflow cannot be reached.
     """
     home = settings.home
-    prompts = build_prompts(settings.detector_files, limit=limit)
+    prompts = build_prompts(settings.detector_files)
     recordings = collect_recordings(models, prompts, home.joinpath(*RECORDINGS_PATH))
     try:
         comparison = probe_comparison.compare_probes(

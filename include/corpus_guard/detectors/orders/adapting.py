@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -19,7 +19,7 @@ from corpus_guard.detectors.reader_training import Recipe, train_reader
 from corpus_guard.domain import Progress, no_progress
 from corpus_guard.errors import Misuse
 from corpus_guard.models.order_reader import ENGLISH_ORDERS, ORDERS, EnglishOrderReader, OrderReader, shorten
-from corpus_guard.models.weights import Weights, builtin_multilingual_encoder
+from corpus_guard.models.weights import builtin_multilingual_encoder
 from corpus_guard.screening.orders.classifier import installed_pair_encoder
 
 LIKELY: Final = 5_500
@@ -39,7 +39,6 @@ def adapt_reader(
     english: bool = False,
     share: float = 1.0,
     recipe: Recipe | None = None,
-    encoder: Callable[[], Weights] = installed_pair_encoder,
     seed: int = 0,
     progress: Progress = no_progress,
 ) -> TrainedOrders:
@@ -54,7 +53,7 @@ def adapt_reader(
         Misuse: words rule out all honest sentences, or none is English, so that the reader is never asked about one.
     """
     kind, weights = (ENGLISH_ORDERS, start.english) if english else (ORDERS, start.reader)
-    base = encoder() if english else builtin_multilingual_encoder()
+    base = installed_pair_encoder() if english else builtin_multilingual_encoder()
     reader = (EnglishOrderReader if english else OrderReader)(lambda: base, lambda: weights)
     own = [text for text in texts if text.family not in NOT_OWN and (text.language == "en" or not english)]
     choice = random.Random(f"{seed} adapt")  # noqa: S311 - no secret

@@ -41,9 +41,9 @@ class OrderText:
     """The line before its slots were filled: variants of a line stay together."""
 
 
-def read_texts(folder: Path = FOLDER, seed: int = 0) -> list[OrderText]:
+def read_texts(seed: int = 0) -> list[OrderText]:
     """Return every labelled sentence, lines with slots in `VARIANTS` fillings."""
-    slots: Mapping[str, list[str]] = _read(folder / "slots.yaml")
+    slots: Mapping[str, list[str]] = _read(FOLDER / "slots.yaml")
     return [
         text
         for path in sorted(FOLDER.glob("*.yaml"))
