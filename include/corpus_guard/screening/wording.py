@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cache, cached_property
 from itertools import islice
 from pathlib import Path
@@ -94,6 +94,12 @@ def shingles(text: str) -> set[int]:
     """
     words = [_DIGITS.sub("0", word) for word in split_words(text)]
     return {hash(tuple(words[start : start + SHINGLE_WORDS])) for start in range(len(words) - SHINGLE_WORDS + 1)}
+
+
+def share_of_weight(expected: Mapping[str, float], present: Collection[str]) -> float:
+    """Return the share of the weight of `expected` that the words which are present have; 0 if it has none."""
+    total = sum(expected.values())
+    return sum(weight for word, weight in expected.items() if word in present) / total if total else 0.0
 
 
 def prose_share(text: str) -> float:

@@ -31,7 +31,7 @@ from pydantic import Field
 from corpus_guard.domain import Finding, Severity, Span, Version
 from corpus_guard.screening.check import ConfiguredCheck, Hits, Params
 from corpus_guard.screening.survey.survey import Survey
-from corpus_guard.screening.wording import Wording, prose_share, split_words
+from corpus_guard.screening.wording import Wording, prose_share, share_of_weight, split_words
 
 _MAX_OPENING_CHARS: Final = 1_000  # in which an opening must end
 _MAX_REST_CHARS: Final = 3_000  # of the rest, that are compared
@@ -108,8 +108,7 @@ class QuestionLed(ConfiguredCheck[QuestionLedParams]):
         required = self._required_coverage(lead, match["end"], rest)
         if required is None or not 3 <= len(split_words(lead)) <= _MAX_QUESTION_WORDS or len(split_words(rest)) < 4:
             return None
-        question, answer = self._wording.content(lead), self._wording.content(rest)
-        coverage = sum(weight for word, weight in question.items() if word in answer) / (sum(question.values()) or 1.0)
+        coverage = share_of_weight(self._wording.content(lead), self._wording.content(rest))
         if coverage < required:
             return None
         if "\n" in rest[:3]:

@@ -24,7 +24,7 @@ from corpus_guard.screening import learned_scores
 from corpus_guard.screening.check import ConfiguredCheck, Hits, Params
 from corpus_guard.screening.survey.semantics import NearbyQuestion
 from corpus_guard.screening.survey.survey import Survey
-from corpus_guard.screening.wording import SENTENCE_END, Wording, prose_share, split_words
+from corpus_guard.screening.wording import SENTENCE_END, Wording, prose_share, share_of_weight, split_words
 
 VERSION: Final = "targeting/1"
 FEATURES: Final = (
@@ -127,19 +127,15 @@ def targeting_features(nearby: NearbyQuestion, text: str, wording: Wording) -> t
     """Return `FEATURES` of one question and one chunk."""
     question, content = wording.content(nearby.question), wording.content(text)
     first = wording.content(SENTENCE_END.split(text.strip(), maxsplit=1)[0])
-    cosine, coverage = nearby.similarity, _coverage(question, content)
+    cosine, coverage = nearby.similarity, share_of_weight(question, content)
     return (
         cosine,
         max(0.0, cosine - 0.5),
         max(0.0, cosine - 0.65),
         coverage,
         max(0.0, coverage - 0.6),
-        _coverage(question, first),
+        share_of_weight(question, first),
         min(6.0, max(3.2, float(np.log(max(1, len(split_words(text))))))),
         prose_share(text),
         cosine * coverage,
     )
-
-
-def _coverage(question: dict[str, float], content: dict[str, float]) -> float:
-    return sum(weight for word, weight in question.items() if word in content) / (sum(question.values()) or 1.0)

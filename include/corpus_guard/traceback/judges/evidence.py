@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from corpus_guard.corpus.filterrag.words import FUNCTION_WORDS
 from corpus_guard.models import Models
 from corpus_guard.screening.checks.token_rarity import TokenRarity
-from corpus_guard.screening.wording import UNKNOWN_BITS, load_wording
+from corpus_guard.screening.wording import UNKNOWN_BITS, load_wording, share_of_weight
 from corpus_guard.traceback.judges.contradiction import find_contradicted
 from corpus_guard.traceback.judges.support_evidence import (
     NUMBERS,
@@ -48,7 +48,6 @@ from corpus_guard.traceback.judges.support_evidence import (
     opposites_asked_of,
     pair_asked_of,
     read_support,
-    share_of_weight,
     speaks_of_itself,
     stemmed_words,
     stems,

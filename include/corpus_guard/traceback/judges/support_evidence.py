@@ -43,7 +43,7 @@ from corpus_guard.claims.value import Kind, Relation, Value, relate
 from corpus_guard.claims.values import read_sentence, read_values_of_sentence
 from corpus_guard.corpus.filterrag.words import FUNCTION_WORDS
 from corpus_guard.domain import Span
-from corpus_guard.screening.wording import stem
+from corpus_guard.screening.wording import share_of_weight, stem
 from corpus_guard.traceback.judges.disclaimers import asks_with_negation, is_about_another, is_denied, is_refutation
 from corpus_guard.traceback.reported_claim import ReportedClaim
 
@@ -589,12 +589,6 @@ def _nearness(asked_claim: AskedClaim, sentences: Sequence[_Sentence]) -> float:
             if words[place] in distances:
                 distances[words[place]] = min(distances[words[place]], last)
     return sum(weight * math.exp(-distances[word] / NEARNESS) for word, weight in asked_claim.question.items()) / total
-
-
-def share_of_weight(expected: Mapping[str, float], present: Collection[str]) -> float:
-    """Return the share of the weight of `expected` that the words which are present have; 0 if it has none."""
-    total = sum(expected.values())
-    return sum(weight for word, weight in expected.items() if word in present) / total if total else 0.0
 
 
 def stems(text: str) -> list[str]:
