@@ -84,7 +84,7 @@ class MapPoint:
 
     @property
     def waits(self) -> bool:
-        """Whether it waits for a person."""
+        """Return whether it waits for a person."""
         return self.state in {"quarantined", "reopened"}
 
 
