@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from corpus_guard.ledger import Ledger
-from corpus_guard.review.decisions import Choice, Decision, ItemRevision, decide
+from corpus_guard.review.decisions import Choice, Decision, decide
 from corpus_guard.review.identities import NOBODY, Identities
 from corpus_guard.review.queue import find_item
+from corpus_guard.review.records import ItemRevision
 from corpus_guard.review.reviewer import Reviewer
 from corpus_guard.screening.policy import ReviewRules
 

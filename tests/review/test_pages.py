@@ -22,7 +22,7 @@ from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.tables import documents, findings, versions
 from corpus_guard.review import campaigns
-from corpus_guard.review.decisions import ItemRevision, decide
+from corpus_guard.review.decisions import decide
 from corpus_guard.review.health import measure_health
 from corpus_guard.review.notices import count_waiting
 from corpus_guard.review.queue import SORTS, QueueFilter, QueueItem, Sort, list_revisions, load_page
@@ -180,7 +180,7 @@ def test_a_filter_finds_what_it_says_and_counts_it(
     assert found.facets["severity"] == Counter(item.severity for item in expected.values())
     checks = Counter(check for item in expected.values() for check in {one.check for one in item.findings})
     assert found.facets["check"] == checks
-    assert {name for name, _ in list_revisions(hundred, chosen)} == set(expected)
+    assert {item.version_id for item in list_revisions(hundred, chosen)} == set(expected)
 
 
 def test_what_is_decided_can_be_left_out(hundred: Ledger) -> None:
@@ -346,7 +346,7 @@ def test_fifty_thousand_items_are_paged_and_decided_in_time(ledger: Ledger) -> N
     load_page(ledger, sort="age")
     took["by age"] = clock() - begun
 
-    chosen = [ItemRevision(*pair) for pair in list_revisions(ledger, QueueFilter(source="s3"), limit=50_000)[:1_000]]
+    chosen = list_revisions(ledger, QueueFilter(source="s3"), limit=50_000)[:1_000]
     begun = clock()
     made = decide(ledger, ALONE, chosen, "reject", reviewer=ADA, reason="a flood", policy_digest="0" * 64)
     bulk = clock() - begun

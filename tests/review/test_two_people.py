@@ -15,10 +15,10 @@ from corpus_guard.domain import Severity, TrustLevel, Verdict, Version
 from corpus_guard.errors import Misuse, NotAllowed, Stale, UnknownSubject
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.tables import acts, decisions, documents, events, versions
-from corpus_guard.review.decisions import MAX_ITEMS, Decision, ItemRevision, decide, preview_decision
+from corpus_guard.review.decisions import MAX_ITEMS, Decision, decide, preview_decision
 from corpus_guard.review.history import load_history
 from corpus_guard.review.queue import QueueItem, find_item
-from corpus_guard.review.records import load_reviews
+from corpus_guard.review.records import ItemRevision, load_reviews
 from corpus_guard.review.release import count_pending_decisions
 from corpus_guard.review.reviewer import MAX_REASON_CHARS, Reviewer
 from corpus_guard.review.undo import SYSTEM_REVIEWER, escalate_expired, undo_decision

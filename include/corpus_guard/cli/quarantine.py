@@ -20,9 +20,10 @@ from corpus_guard.deployment import Deployment, new_run_id
 from corpus_guard.domain import plural
 
 if TYPE_CHECKING:
-    from corpus_guard.review.decisions import Choice, Decision, DecisionPreview, ItemRevision
+    from corpus_guard.review.decisions import Choice, Decision, DecisionPreview
     from corpus_guard.review.evidence import Contradiction
     from corpus_guard.review.queue import QueueItem, Sort
+    from corpus_guard.review.records import ItemRevision
     from corpus_guard.review.release import ReleaseResult
     from corpus_guard.review.reviewer import Reviewer as ReviewerIdentity
     from corpus_guard.screening.decoded import DecodedLayer
@@ -337,8 +338,9 @@ def _record(
 
 
 def _choose_items(deployment: Deployment, names: Sequence[str], narrowed: tuple[str | None, ...]) -> list[ItemRevision]:
-    from corpus_guard.review.decisions import MAX_ITEMS, ItemRevision
+    from corpus_guard.review.decisions import MAX_ITEMS
     from corpus_guard.review.queue import QueueFilter, find_item, list_revisions
+    from corpus_guard.review.records import ItemRevision
 
     if bool(names) == any(narrowed):
         raise errors.Misuse("name the items, or select them with --source, --check, --severity or --campaign; not both")
@@ -351,7 +353,7 @@ def _choose_items(deployment: Deployment, names: Sequence[str], narrowed: tuple[
     if not found_items:
         require_known(deployment, source, check, campaign)
         raise errors.Misuse("no item that waits for a decision matches; see `guard quarantine list`")
-    return [ItemRevision(name, revision) for name, revision in found_items]
+    return found_items
 
 
 def require_known(

@@ -49,9 +49,9 @@ from corpus_guard.models import Models
 from corpus_guard.proof.sealing import seal_run
 from corpus_guard.removal import withdrawal
 from corpus_guard.removal.purge_targets import group_by_content, removal_targets, versions_with_equal_content
-from corpus_guard.review.decisions import Decision, ItemRevision, decide
+from corpus_guard.review.decisions import Decision, decide
 from corpus_guard.review.identities import NOBODY, Identities
-from corpus_guard.review.records import load_reviews, load_versions
+from corpus_guard.review.records import current_revisions, load_reviews, load_versions
 from corpus_guard.review.reviewer import Reviewer
 from corpus_guard.review.serving import serve_batch
 from corpus_guard.screening.policy import ReviewRules
@@ -185,17 +185,15 @@ def request_restore(
             )
         if problem := withdrawn[version_id].problem:
             raise (Misuse if withdrawn[version_id].status == "purged" else Stale)(f"{version_id}: {problem}")
-    to_decide = sorted(
+    to_decide = [
         document.version_id
         for document in withdrawn.values()
         if document.status == "withdrawn" or document.approvals_missing
-    )
+    ]
     if not to_decide:
         return []
     with ledger.read() as connection:
-        rows = load_versions(connection, to_decide)
-        reviews = load_reviews(connection, to_decide)
-        items = [ItemRevision(version_id, reviews[version_id].revision(rows[version_id])) for version_id in to_decide]
+        items = current_revisions(connection, load_versions(connection, to_decide).values())
     return decide(
         ledger,
         rules,

@@ -40,7 +40,7 @@ from corpus_guard.ledger.queries import Row
 from corpus_guard.ledger.states import ActCause, Purpose, ReviewAction, VersionState
 from corpus_guard.ledger.tables import acts, decisions
 from corpus_guard.review.identities import NOBODY, Identities
-from corpus_guard.review.records import ReviewRecord, VersionReview, load_reviews, load_versions
+from corpus_guard.review.records import ItemRevision, ReviewRecord, VersionReview, load_reviews, load_versions
 from corpus_guard.review.reviewer import Reviewer, clean_reason
 from corpus_guard.screening.policy import ReviewRules
 
@@ -48,14 +48,6 @@ Choice = Literal["release", "reject", "escalate"]
 CHOICES: Final[tuple[Choice, ...]] = ("release", "reject", "escalate")
 MAX_ITEMS: Final = 1_000
 """Items that one call may decide."""
-
-
-@dataclass(frozen=True, slots=True)
-class ItemRevision:
-    """An item in the revision that the reviewer saw."""
-
-    version_id: str
-    revision: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from corpus_guard.domain import JsonRecord
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.tables import documents, findings, versions, waits_for_decision
-from corpus_guard.review.decisions import MAX_ITEMS, ItemRevision, decide
+from corpus_guard.review.decisions import MAX_ITEMS, decide
 from corpus_guard.review.health import OverdueItems, find_overdue
 from corpus_guard.review.queue import QueueFilter, list_revisions
 from corpus_guard.review.records import has_complete_decision, latest_versions
@@ -98,11 +98,7 @@ def escalate_undecided(
     Return how many; raises what `decide` raises.
     """
     filters = [QueueFilter(run_id=run_id, undecided=True) for run_id in run_ids] or [QueueFilter(undecided=True)]
-    items = [
-        ItemRevision(*pair)
-        for criteria in filters
-        for pair in list_revisions(ledger, criteria, limit=MAX_ESCALATED_ITEMS)
-    ]
+    items = [item for criteria in filters for item in list_revisions(ledger, criteria, limit=MAX_ESCALATED_ITEMS)]
     for batch in in_batches(items, MAX_ITEMS):
         decide(ledger, rules, batch, "escalate", reviewer=reviewer, reason=reason, policy_digest=policy_digest)
     return len(items)

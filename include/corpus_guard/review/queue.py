@@ -30,7 +30,7 @@ from corpus_guard.ledger.queries import Row, finding_from_row, select_in_batches
 from corpus_guard.ledger.short_ids import find_id
 from corpus_guard.ledger.states import VERSION_STATES, VersionState
 from corpus_guard.ledger.tables import decisions, documents, findings, versions, waits_for_decision
-from corpus_guard.review.records import VersionReview, latest_versions, load_reviews
+from corpus_guard.review.records import ItemRevision, VersionReview, current_revisions, latest_versions, load_reviews
 
 MAX_PAGE_SIZE: Final = 200  # items
 
@@ -53,7 +53,7 @@ class QueueItem(JsonRecord):
     risk: float
     judged_at: datetime
     findings: tuple[Finding, ...]
-    revision: str = ""  # a decision is bound to it; see `corpus_guard.review.decisions.ItemRevision`
+    revision: str = ""  # a decision is bound to it; see `corpus_guard.review.records.ItemRevision`
     severity: str | None = None  # of the worst finding that is not muted
     # Shared by near-duplicates, or by items of one principal with findings of the same checks.
     campaign: str | None = None
@@ -189,8 +189,8 @@ def find_next_item(
     return None
 
 
-def list_revisions(ledger: Ledger, criteria: QueueFilter, *, limit: int = 1_000) -> list[tuple[str, str]]:
-    """Return (version id, revision) of all matching items, highest risk first: the input of a bulk decision.
+def list_revisions(ledger: Ledger, criteria: QueueFilter, *, limit: int = 1_000) -> list[ItemRevision]:
+    """Return all matching items, highest risk first: the input of a bulk decision.
 
     Raises:
         Misuse: more than `limit` items match.
@@ -200,8 +200,7 @@ def list_revisions(ledger: Ledger, criteria: QueueFilter, *, limit: int = 1_000)
         rows = connection.execute(statement.limit(limit + 1)).all()
         if len(rows) > limit:
             raise Misuse(f"more than {limit:,} items match; narrow the filter")
-        reviews = load_reviews(connection, [row.version_id for row in rows])
-    return [(row.version_id, reviews[row.version_id].revision(row)) for row in rows]
+        return current_revisions(connection, rows)
 
 
 def encode_cursor(values: Sequence[object]) -> str:

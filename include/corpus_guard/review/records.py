@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypedDict
@@ -218,6 +218,24 @@ def load_versions(connection: sa.Connection, version_ids: Iterable[str], *, lock
         selected = statement.where(versions.c.version_id.in_(batch)).order_by(versions.c.version_id)
         rows |= {row.version_id: row for row in connection.execute(selected)}
     return rows
+
+
+@dataclass(frozen=True, slots=True)
+class ItemRevision:
+    """An item in the revision that the reviewer saw."""
+
+    version_id: str
+    revision: str
+
+
+def current_revisions(connection: sa.Connection, rows: Collection[Row]) -> list[ItemRevision]:
+    """Return versions as a person who looks now would decide on them.
+
+    Args:
+        rows: as `load_versions` returns them.
+    """
+    reviews = load_reviews(connection, [row.version_id for row in rows])
+    return [ItemRevision(row.version_id, reviews[row.version_id].revision(row)) for row in rows]
 
 
 def escalated_for_time() -> sa.ColumnElement[bool]:

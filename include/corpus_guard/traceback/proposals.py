@@ -26,9 +26,9 @@ from corpus_guard.ledger.states import SERVABLE_STATES, Label, PublicationState,
 from corpus_guard.ledger.tables import chunks, documents, publications, retrieved_chunks, suspects, traces, versions
 from corpus_guard.removal.purge_targets import group_by_content
 from corpus_guard.removal.withdrawal import withdrawal_id
-from corpus_guard.review.decisions import Decision, ItemRevision, decide
+from corpus_guard.review.decisions import Decision, decide
 from corpus_guard.review.identities import NOBODY, Identities
-from corpus_guard.review.records import load_reviews, load_versions
+from corpus_guard.review.records import current_revisions, load_versions
 from corpus_guard.review.reviewer import Reviewer
 from corpus_guard.screening.policy import ReviewRules
 from corpus_guard.traceback.cleared import cleared_versions
@@ -201,13 +201,8 @@ def decide_proposal(
     """
     proposal = find_proposal(ledger, trace_id, proposal_id)
     with ledger.read() as connection:
-        rows = load_versions(connection, proposal.versions)
-        reviews = load_reviews(connection, list(rows))
-    items = [
-        ItemRevision(version_id, reviews[version_id].revision(row))
-        for version_id, row in rows.items()
-        if row.state != VersionState.REJECTED
-    ]
+        rows = load_versions(connection, proposal.versions).values()
+        items = current_revisions(connection, [row for row in rows if row.state != VersionState.REJECTED])
     return decide(
         ledger,
         rules,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Final
 
 from fastapi import APIRouter, Request, Response
@@ -65,8 +66,8 @@ def revisions(request: Request, params: QueueQueryParams) -> dict[str, object]:
     If more items match than one decision may cover, the response is 400.
     """
     deployment = current_deployment(request)
-    pairs = list_revisions(deployment.ledger, params.filter, limit=MAX_ITEMS)
-    return {"items": [{"version_id": version_id, "revision": revision} for version_id, revision in pairs]}
+    items = list_revisions(deployment.ledger, params.filter, limit=MAX_ITEMS)
+    return {"items": [asdict(item) for item in items]}
 
 
 @router.get("/items/{version_id}", summary="One item with its evidence")

@@ -18,9 +18,10 @@ from corpus_guard.ledger.states import IncidentState
 from corpus_guard.proof.incidents import end_incident
 from corpus_guard.removal.restoring import request_restore
 from corpus_guard.review import decisions, muting
-from corpus_guard.review.decisions import MAX_ITEMS, Choice, ItemRevision
+from corpus_guard.review.decisions import MAX_ITEMS, Choice
 from corpus_guard.review.muting import Mute
 from corpus_guard.review.queue import find_item
+from corpus_guard.review.records import ItemRevision
 from corpus_guard.review.reviewer import MAX_REASON_CHARS, Reviewer, clean_reason
 from corpus_guard.review.undo import undo_decision
 from corpus_guard.traceback.proposals import decide_proposal, find_proposal
