@@ -29,12 +29,6 @@ from corpus_guard.proof.log.note import VerifierKey
 READ_BYTES: Final = 1 << 20
 
 
-class _CaseFails(ProofFails):
-    def __init__(self, what: str, message: str) -> None:
-        super().__init__(message)
-        self.what = what
-
-
 def check_case(folder: Path, keys: Sequence[VerifierKey]) -> ProofReport:
     """Check a case file.
 
@@ -54,7 +48,7 @@ def check_case(folder: Path, keys: Sequence[VerifierKey]) -> ProofReport:
     try:
         for what, detail in _check(folder, facts):
             steps.append(ProofStep(what, True, detail))
-    except _CaseFails as failure:
+    except ProofFails as failure:
         return ProofReport((*steps, ProofStep(failure.what, False, str(failure))), {})
     return ProofReport(tuple(steps), facts)
 
@@ -75,13 +69,13 @@ def _check(folder: Path, facts: dict[str, object]) -> Iterator[tuple[str, str]]:
                 if event.get("kind") == CaseEvent.EXPORTED and event.get("subject") == case_id:
                     exported = event
     if exported is None:
-        raise _CaseFails("files", f"the log names no export of case {case_id[:8]}")
+        raise ProofFails("files", f"the log names no export of case {case_id[:8]}")
     hashes = exported["body"]["files"]
     present = _hashes(folder)
     for name in sorted(hashes.keys() | present.keys()):
         if hashes.get(name) != present.get(name):
             problem = "missing" if name not in present else "not in the log" if name not in hashes else "changed"
-            raise _CaseFails("files", f"{name} is {problem}")
+            raise ProofFails("files", f"{name} is {problem}")
     yield "files", f"{len(hashes)} files have the hashes that event {exported['seq']} of the log names"
     for number, line in enumerate(named):
         leaf, event = events.get(line["seq"], ("", {}))
@@ -92,7 +86,7 @@ def _check(folder: Path, facts: dict[str, object]) -> Iterator[tuple[str, str]]:
             and _moment(event.get("at")) == _moment(line.get("at"))
         )
         if not same:
-            raise _CaseFails("timeline", f"line {number} names event {line['seq']}, which says something else")
+            raise ProofFails("timeline", f"line {number} names event {line['seq']}, which says something else")
     yield "timeline", f"{len(named)} lines are the events that they name"
     facts |= {"case_id": case_id, "exported_at": exported.get("at")}
 
@@ -101,9 +95,9 @@ def _load(path: Path) -> Mapping[str, Any]:
     try:
         content = orjson.loads(path.read_bytes())
     except (OSError, ValueError) as error:
-        raise _CaseFails("files", f"{path.name} is missing or no JSON") from error
+        raise ProofFails("files", f"{path.name} is missing or no JSON") from error
     if not isinstance(content, dict):
-        raise _CaseFails("files", f"{path.name} is no JSON object")
+        raise ProofFails("files", f"{path.name} is no JSON object")
     return content
 
 
@@ -115,7 +109,7 @@ def _hashes(folder: Path) -> dict[str, str]:
         if name.split("/")[0] == PROOF or (path.is_dir() and not path.is_symlink()):
             continue
         if path.is_symlink() or not path.is_file():
-            raise _CaseFails("files", f"{name} is no plain file")
+            raise ProofFails("files", f"{name} is no plain file")
         hasher = hashlib.sha256()
         with path.open("rb") as stream:
             while block := stream.read(READ_BYTES):

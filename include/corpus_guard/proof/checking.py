@@ -40,7 +40,15 @@ _GENESIS_LEAF = "0" * 64  # what the first event names as its predecessor
 
 
 class ProofFails(Inconsistent):
-    """A part of a proof does not prove what it claims."""
+    """A part of a proof does not prove what it claims.
+
+    Attributes:
+        what: the part, as `ProofStep` names it.
+    """
+
+    def __init__(self, what: str, message: str) -> None:
+        super().__init__(message)
+        self.what = what
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,15 +101,9 @@ def check_proof(path: Path, keys: Sequence[VerifierKey], text: bytes | None = No
         for what, detail, proved in _check_folder(path, keys, text) if path.is_dir() else _check_file(path, keys, text):
             steps.append(ProofStep(what, True, detail))
             facts |= proved
-    except _StepFailed as failure:
+    except ProofFails as failure:
         return ProofReport((*steps, ProofStep(failure.what, False, str(failure))), {})
     return ProofReport(tuple(steps), facts)
-
-
-class _StepFailed(ProofFails):
-    def __init__(self, what: str, message: str) -> None:
-        super().__init__(message)
-        self.what = what
 
 
 _Steps: TypeAlias = Iterator[tuple[str, str, dict[str, object]]]
@@ -155,12 +157,12 @@ def _check_file(path: Path, keys: Sequence[VerifierKey], text: bytes | None) -> 
 
 def _load_proof(path: Path) -> _ChunkProof:
     if path.stat().st_size > MAX_PROOF_BYTES:
-        raise _StepFailed("form", f"{path} has more than {MAX_PROOF_BYTES} bytes; expected a proof by `guard prove`")
+        raise ProofFails("form", f"{path} has more than {MAX_PROOF_BYTES} bytes; expected a proof by `guard prove`")
     proof = _parse_object("form", path.read_bytes())
     manifest, log = _parse_path(proof.get("manifest")), _parse_path(proof.get("log"))
     head, chunk_id = proof.get("head"), proof.get("chunk_id")
     if not (manifest and log and isinstance(head, str) and isinstance(chunk_id, str) and proof.get("v") == 1):
-        raise _StepFailed("form", f"{path} does not have the form that `guard prove` writes")
+        raise ProofFails("form", f"{path} does not have the form that `guard prove` writes")
     return _ChunkProof(chunk_id, manifest, log, head)
 
 
@@ -235,7 +237,7 @@ def _open_head(note: str, keys: Sequence[VerifierKey]) -> VerifiedHead:
     try:
         return open_head(note, keys)
     except HeadRefused as error:
-        raise _StepFailed("head", str(error)) from error
+        raise ProofFails("head", str(error)) from error
 
 
 def _head_step(head: VerifiedHead) -> tuple[str, str, dict[str, object]]:
@@ -257,7 +259,7 @@ def _included(what: str, path: _InclusionPath, size: int, root: bytes) -> Mappin
         proof = [bytes.fromhex(node) for node in path.proof]
         verify_inclusion(leaf_hash(line), path.index, size, proof, root)
     except (Inconsistent, ValueError) as error:
-        raise _StepFailed(what, f"its line is not in the tree: {error}") from error
+        raise ProofFails(what, f"its line is not in the tree: {error}") from error
     return _parse_object(what, line)
 
 
@@ -265,26 +267,24 @@ def _seal_facts(event: Mapping[str, object]) -> _SealFacts:
     body = event.get("body")
     root, chunks = (body.get("root"), body.get("chunks")) if isinstance(body, dict) else (None, None)
     if not isinstance(root, str) or type(chunks) is not int:
-        raise _StepFailed(
-            "log", "no event names a manifest with a root: it was sealed by a release that signed nothing"
-        )
+        raise ProofFails("log", "no event names a manifest with a root: it was sealed by a release that signed nothing")
     try:
         at = datetime.fromisoformat(str(event["at"])).isoformat()
         return _SealFacts(event.get("subject"), bytes.fromhex(root), chunks, at)
     except (ValueError, LookupError) as error:
-        raise _StepFailed("log", "the sealing event has no root or no time") from error
+        raise ProofFails("log", "the sealing event has no root or no time") from error
 
 
 def _parse_object(what: str, raw: bytes) -> Mapping[str, object]:
     try:
         row = orjson.loads(raw)
     except ValueError as error:
-        raise _StepFailed(what, "a part of it is not JSON") from error
+        raise ProofFails(what, "a part of it is not JSON") from error
     if not isinstance(row, dict):
-        raise _StepFailed(what, "a part of it is not a JSON object")
+        raise ProofFails(what, "a part of it is not a JSON object")
     return row
 
 
 def _require(what: str, holds: bool, message: str) -> None:
     if not holds:
-        raise _StepFailed(what, message)
+        raise ProofFails(what, message)
