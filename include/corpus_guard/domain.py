@@ -291,9 +291,14 @@ EMPTY_TEXT_SHA256: Final = sha256_text("")
 """Hash of the text of a document without text: it identifies nothing."""
 
 
+def replace_surrogates(text: str) -> str:
+    """Return `text` with question marks for lone surrogates, which UTF-8 and tokenizers refuse."""
+    return text.encode("utf-8", "replace").decode()
+
+
 def to_storable(text: str, max_length: int | None = None) -> str:
     """Return `text` cut to `max_length` characters, without what PostgreSQL and UTF-8 refuse: NUL and lone surrogates."""
-    return text[:max_length].encode("utf-8", "replace").decode().replace("\x00", "\ufffd")
+    return replace_surrogates(text[:max_length]).replace("\x00", "\ufffd")
 
 
 def canonical_json(value: object) -> bytes:

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from corpus_guard.domain import replace_surrogates
 from corpus_guard.models.weights import Weights, configure_libraries
 
 if TYPE_CHECKING:
@@ -186,7 +187,7 @@ class HotFlip:
         return self._forward(self._encode(texts))
 
     def _encode(self, texts: Sequence[str]) -> BatchEncoding:
-        readable = [_readable(text) for text in texts]
+        readable = [replace_surrogates(text) for text in texts]
         return self._model.tokenizer(
             readable, padding=True, truncation=True, max_length=self._model.max_seq_length, return_tensors="pt"
         )
@@ -199,7 +200,7 @@ class HotFlip:
 
     def _split(self, text: str) -> list[str]:
         """Split a text into the words that the tokenizer sees."""
-        text = _readable(text)
+        text = replace_surrogates(text)
         encoded = self._model.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
         words: dict[int, list[int]] = {}
         for word, (start, end) in zip(encoded.word_ids(0), encoded["offset_mapping"], strict=True):
@@ -220,8 +221,3 @@ class HotFlip:
 
 def _joined(front: Sequence[str], text: str) -> str:
     return " ".join([*front, text])
-
-
-def _readable(text: str) -> str:
-    """Replace lone surrogates, which tokenizers refuse."""
-    return text.encode("utf-8", "replace").decode()

@@ -32,7 +32,7 @@ from typing import Any, Final
 
 from corpus_guard.corpus.retrieval_log import LoggedChunk, LoggedRetrieval, RetrievalLog
 from corpus_guard.corpus.spans import LOGGED_AS
-from corpus_guard.domain import JsonRecord, digest
+from corpus_guard.domain import JsonRecord, digest, replace_surrogates
 from corpus_guard.errors import HostileInput
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.states import RetrievalOrigin
@@ -323,12 +323,8 @@ def _retrieval(
         user_id=user or None,
         answer=answer,
         origin=origin.value,
-        record_key=digest("retrieval/v1", [_encodable(part) for part in content])[:32],
+        record_key=digest("retrieval/v1", [replace_surrogates(part) for part in content])[:32],
     )
-
-
-def _encodable(text: str) -> str:
-    return text.encode("utf-8", "replace").decode()
 
 
 def _any_value(value: object, depth: int) -> object:

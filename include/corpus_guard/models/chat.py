@@ -38,7 +38,7 @@ from urllib.parse import urlsplit
 from pydantic import SecretStr
 from tenacity import RetryCallState, Retrying, retry_if_exception_type
 
-from corpus_guard.domain import digest, to_storable
+from corpus_guard.domain import digest, replace_surrogates, to_storable
 from corpus_guard.errors import JudgeFailed, SettingsError
 from corpus_guard.models.chat_cache import AnswerCache, CachedAnswer, MemoryAnswerCache
 from corpus_guard.models.messages import Conversation
@@ -373,7 +373,7 @@ def _api_messages(conversation: Conversation) -> list[dict[str, str]]:
     """Convert to what the API takes; many chat templates refuse two messages of one role in a row."""
     messages: list[dict[str, str]] = []
     for message in conversation:
-        content = message.content.encode("utf-8", "replace").decode()  # JSON in UTF-8 has no lone surrogates
+        content = replace_surrogates(message.content)  # JSON in UTF-8 has none
         if messages and messages[-1]["role"] == message.role:
             messages[-1]["content"] += f"\n\n{content}"
         else:

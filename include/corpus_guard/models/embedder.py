@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from corpus_guard.domain import replace_surrogates
 from corpus_guard.models.weights import Weights, configure_libraries
 
 configure_libraries()
@@ -60,11 +61,9 @@ class Embedder:
         """
         if not texts:
             return np.empty((0, self.dimensions), np.float32)
-        # tokenizers refuse lone surrogates
-        encodable = [text.encode("utf-8", "replace").decode() for text in texts]
         with torch.inference_mode():
             vectors = self._model.encode(  # sorts by length itself
-                encodable,
+                [replace_surrogates(text) for text in texts],
                 batch_size=TEXTS_PER_BATCH,
                 convert_to_numpy=False,
                 convert_to_tensor=True,

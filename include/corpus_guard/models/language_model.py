@@ -15,6 +15,7 @@ import numpy as np
 from jinja2 import TemplateError
 from numpy.typing import NDArray
 
+from corpus_guard.domain import replace_surrogates
 from corpus_guard.errors import SettingsError
 from corpus_guard.models.messages import Conversation
 from corpus_guard.models.weights import Weights, configure_libraries
@@ -262,7 +263,7 @@ class LanguageModel:
 
 def _readable(text: str) -> str:
     """Return what the tokenizer takes: no lone surrogates, and no more than `MAX_TOKENS` tokens can need."""
-    return text[: MAX_TOKENS * MAX_CHARS_PER_TOKEN].encode("utf-8", "replace").decode()
+    return replace_surrogates(text[: MAX_TOKENS * MAX_CHARS_PER_TOKEN])
 
 
 def _batches_by_length(lengths: Sequence[int]) -> Iterator[list[int]]:

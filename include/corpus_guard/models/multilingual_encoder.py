@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from corpus_guard.domain import replace_surrogates
 from corpus_guard.models.bert import HIDDEN, INNER, MATRICES, WIDTH, changed_matrices, pool_states
 from corpus_guard.models.reader_base import OpenBase, ReaderBase
 from corpus_guard.models.weights import E5_FILE, MULTILINGUAL_E5, Weights, configure_libraries
@@ -142,7 +143,7 @@ class Vocabulary:
 
     def read(self, text: str, limit: int) -> list[int]:
         """Return the tokens of a text, with those for its start and end."""
-        plain = text.encode("utf-8", "replace").decode().translate(self._normal)
+        plain = replace_surrogates(text).translate(self._normal)
         words = _WORD.findall(_SPACE + _SPACES.sub(_SPACE, plain.strip(" ")))
         ids: list[int] = []
         for word in words:

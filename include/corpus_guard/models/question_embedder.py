@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 
+from corpus_guard.domain import replace_surrogates
 from corpus_guard.models.weights import Weights
 
 LAYERS = 6
@@ -41,7 +42,7 @@ class QuestionEmbedder:
         Returns:
             float32 array, shape (len(texts), 384); every row has length 1.
         """
-        rows = [self._embed(text.encode("utf-8", "replace").decode()) for text in texts]
+        rows = [self._embed(replace_surrogates(text)) for text in texts]
         return np.stack(rows) if rows else np.empty((0, 384), np.float32)
 
     def _embed(self, text: str) -> Floats:

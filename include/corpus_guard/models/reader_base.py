@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from corpus_guard.domain import replace_surrogates
 from corpus_guard.models.weights import Weights, configure_libraries
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def read_plain(tokenizer: PreTrainedTokenizerBase, *texts: Sequence[str], **opti
         texts: the texts; of pairs the first ones, and the second ones.
         options: of the tokenizer.
     """
-    readable = [[text.encode("utf-8", "replace").decode() for text in side] for side in texts]
+    readable = [[replace_surrogates(text) for text in side] for side in texts]
     ids: list[list[int]] = tokenizer(*readable, split_special_tokens=True, **options)["input_ids"]
     return ids
 

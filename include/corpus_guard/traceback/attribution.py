@@ -45,7 +45,7 @@ from numpy.typing import NDArray
 
 from corpus_guard.corpus.retriever import reasons_to_withhold
 from corpus_guard.corpus.store import Match, Store
-from corpus_guard.domain import first_of_each, sha256_text
+from corpus_guard.domain import first_of_each, replace_surrogates, sha256_text
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.states import PublicationState
 from corpus_guard.ledger.tables import bands, chunks, publications
@@ -282,7 +282,7 @@ def find_in_live_store(ledger: Ledger, store: Store, embedder: TextEmbedder, tex
     Raises:
         StoreUnavailable, LedgerUnavailable: the store or the ledger does not answer.
     """
-    text = text.encode("utf-8", "replace").decode()
+    text = replace_surrogates(text)
     vector = embedder.embed([text])[0]
     candidates = {
         candidate.chunk_id: candidate

@@ -32,6 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpus_guard.corpus.filterrag.words import FUNCTION_WORDS
+from corpus_guard.domain import replace_surrogates
 from corpus_guard.models import Models
 from corpus_guard.screening.checks.token_rarity import TokenRarity
 from corpus_guard.screening.wording import UNKNOWN_BITS, load_wording, share_of_weight
@@ -221,7 +222,7 @@ class EvidenceReader:
 
     def read_texts(self, complaint: ParsedComplaint, texts: Sequence[str]) -> list[TextEvidence]:
         """Measure the words of each text."""
-        rarest = self._rarity.plain_bits([_tokenizable(text) for text in texts])
+        rarest = self._rarity.plain_bits([replace_surrogates(text[:MAX_TEXT_LENGTH]) for text in texts])
         return [self._read_text(complaint, text, bits) for text, bits in zip(texts, rarest, strict=True)]
 
     def _read_text(self, complaint: ParsedComplaint, text: str, rarest: Sequence[float]) -> TextEvidence:
@@ -400,11 +401,6 @@ def _sentence_pair_scores(
     """Rate pairs of sentences by how much of output and question they hold, in how few words."""
     scores = (0.05 + np.array(covers)) * (0.1 + np.array(questions))
     return np.asarray(scores / (1 + COST_PER_WORD * np.array(lengths)), np.float64)
-
-
-def _tokenizable(text: str) -> str:
-    """Return the text without lone surrogates, which a tokenizer refuses."""
-    return text[:MAX_TEXT_LENGTH].encode("utf-8", "replace").decode()
 
 
 _ORDERS = frozenset(word for words in _MODEL_ADDRESS_WORDS.split() for word in stems(words))
