@@ -19,6 +19,7 @@ from corpus_guard.domain import Counterstatement, Finding, Severity, Span
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
+IdT = TypeVar("IdT", str, int)
 RecordT = TypeVar("RecordT", bound="DataclassInstance")
 Row: TypeAlias = "sa.Row[*tuple[Any, ...]]"
 """A row of a statement; its attributes are the selected columns."""
@@ -29,7 +30,7 @@ IDS_PER_STATEMENT: Final = 500
 
 
 def select_in_batches(
-    connection: Connection, statement: Select, column: sa.ColumnElement[Any], ids: Iterable[str]
+    connection: Connection, statement: Select, column: sa.ColumnElement[Any], ids: Iterable[IdT]
 ) -> Iterator[Row]:
     """Yield the rows of `statement` whose `column` is one of `ids`, however many ids there are.
 
@@ -41,12 +42,12 @@ def select_in_batches(
         yield from connection.execute(statement.where(column.in_(batch))).all()
 
 
-def rows_by_id(connection: Connection, statement: Select, ids: Iterable[str]) -> dict[str, Row]:
+def rows_by_id(connection: Connection, statement: Select, ids: Iterable[IdT]) -> dict[IdT, Row]:
     """Return the rows of `statement` for these ids, by id: its first column. Of several rows of an id, one is returned."""
     return {row[0]: row for row in select_in_batches(connection, statement, statement.selected_columns[0], ids)}
 
 
-def values_by_id(connection: Connection, statement: Select, ids: Iterable[str]) -> dict[str, Any]:
+def values_by_id(connection: Connection, statement: Select, ids: Iterable[IdT]) -> dict[IdT, Any]:
     """Return the second column of `statement` for these ids, by id: its first column."""
     return {row_id: row[1] for row_id, row in rows_by_id(connection, statement, ids).items()}
 

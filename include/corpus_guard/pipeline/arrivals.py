@@ -23,7 +23,7 @@ from corpus_guard.invisible import reveal_invisible
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
-from corpus_guard.ledger.queries import upsert
+from corpus_guard.ledger.queries import Row, rows_by_id, upsert
 from corpus_guard.ledger.tables import documents, runs, validators
 from corpus_guard.proof.verify.rows import MAX_CLOCK_DIFFERENCE
 from corpus_guard.screening.blocked import (
@@ -175,7 +175,7 @@ def batch_folder(chunker: Chunker, source: Source, arrivals: Sequence[Arrival]) 
     return f"batches/{digest('batch/v1', made_from)[:32]}"
 
 
-def recorded_documents(ledger: Ledger, ids: Sequence[str]) -> dict[str, Any]:
+def recorded_documents(ledger: Ledger, ids: Sequence[str]) -> dict[str, Row]:
     """Return the ledger's rows of documents, by id."""
     columns = (
         *documents.c["doc_id", "latest_version", "latest_content_sha256", "latest_fetched_at", "trust", "retired_at"],
@@ -184,12 +184,8 @@ def recorded_documents(ledger: Ledger, ids: Sequence[str]) -> dict[str, Any]:
         validators.c.read_at,
     )
     joined = documents.outerjoin(validators, validators.c.doc_id == documents.c.doc_id)
-    by_id: dict[str, Any] = {}
     with ledger.read() as connection:
-        for part in in_batches(ids, 500):
-            rows = connection.execute(sa.select(*columns).select_from(joined).where(documents.c.doc_id.in_(part)))
-            by_id.update({row.doc_id: row for row in rows})
-    return by_id
+        return rows_by_id(connection, sa.select(*columns).select_from(joined), ids)
 
 
 def attach_validators(
@@ -246,7 +242,7 @@ def record_listing(
     ]
     with ledger.write() as connection:
         upsert(connection, validators, rows, ["validator", "content_sha256", "read_at"])
-        for part in in_batches((doc_id(source, item.uri) for item in items if item.uri not in gone), 500):
+        for part in in_batches(doc_id(source, item.uri) for item in items if item.uri not in gone):
             listed = documents.c.doc_id.in_(part)
             connection.execute(documents.update().where(listed).values(last_seen_at=when))
             missed = sa.select(documents.c.doc_id).where(listed, documents.c.missing_since.is_not(None))
@@ -312,7 +308,7 @@ def retire_vanished(ledger: Ledger, policy: Policy, run_id: str, listed: Sequenc
                 continue
             when = now()
             new = [row.doc_id for row in rows if row.missing_since is None]
-            for part in in_batches(new, 500):
+            for part in in_batches(new):
                 connection.execute(documents.update().where(documents.c.doc_id.in_(part)).values(missing_since=when))
             over = [row.doc_id for row in rows if when - (row.missing_since or when) >= grace]
             publishing.retire(connection, run_id, over, "vanished from its source")

@@ -23,7 +23,7 @@ from corpus_guard.corpus import publishing
 from corpus_guard.domain import digest
 from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.ledger import now
-from corpus_guard.ledger.queries import select_in_batches, upsert
+from corpus_guard.ledger.queries import select_in_batches, upsert, values_by_id
 from corpus_guard.ledger.states import (
     LIVE_STATES,
     BlockedKind,
@@ -62,10 +62,7 @@ def withdraw_versions(
         text_sha256: texts to block.
         decided: decisions to reject them are in the ledger already; they take effect.
     """
-    columns = sa.select(versions.c.version_id, versions.c.state)
-    states = {
-        row.version_id: row.state for row in select_in_batches(connection, columns, versions.c.version_id, version_ids)
-    }
+    states = values_by_id(connection, sa.select(versions.c.version_id, versions.c.state), version_ids)
     block_content(connection, removal_id, content_sha256, text_sha256, reason)
     if decided:
         mark_applied(connection, version_ids)

@@ -16,7 +16,6 @@ from collections.abc import Collection, Iterable, Mapping
 
 import sqlalchemy as sa
 
-from corpus_guard.batches.tables import in_batches
 from corpus_guard.ledger.queries import insert_missing, values_by_id
 from corpus_guard.ledger.tables import campaigns, documents, versions
 from corpus_guard.screening.survey.resemblance import band_keys
@@ -39,7 +38,8 @@ def assign_campaigns(
     versions_of_shard = {version.version_id: version for version in signals}
     bands = {version_id: band_keys(version.minhash) for version_id, version in versions_of_shard.items()}
     own_campaigns = _waiting_versions(connection, bands)
-    by_band = _campaigns_by_band(connection, {band for version_id in own_campaigns for band in bands[version_id]})
+    own_bands = {band for version_id in own_campaigns for band in bands[version_id]}
+    by_band = values_by_id(connection, sa.select(campaigns.c.band, campaigns.c.campaign), own_bands)
     of_shard = {versions_of_shard[version_id].doc_id for version_id in own_campaigns}
     grouped = {doc_id for version_id in own_campaigns for doc_id in groups.get(version_id, ())}
     by_document = _campaigns_by_document(connection, grouped - of_shard)
@@ -79,12 +79,3 @@ def _campaigns_by_document(connection: sa.Connection, doc_ids: Iterable[str]) ->
         .where(versions.c.campaign != "")
     )
     return values_by_id(connection, statement, doc_ids)
-
-
-def _campaigns_by_band(connection: sa.Connection, bands: Iterable[int]) -> dict[int, str]:
-    rows = (
-        row
-        for batch in in_batches(sorted(bands))
-        for row in connection.execute(sa.select(campaigns).where(campaigns.c.band.in_(batch)))
-    )
-    return {row.band: row.campaign for row in rows}

@@ -9,10 +9,9 @@ from typing import TypedDict
 
 import sqlalchemy as sa
 
-from corpus_guard.batches.tables import in_batches
 from corpus_guard.domain import digest
 from corpus_guard.ledger.event_log import append_event
-from corpus_guard.ledger.queries import Row
+from corpus_guard.ledger.queries import Row, rows_by_id, select_in_batches
 from corpus_guard.ledger.states import DECISIVE_ACTIONS, ActCause, ReviewAction
 from corpus_guard.ledger.tables import acts, decision_stands, decisions, documents, versions
 from corpus_guard.review.reviewer import Reviewer
@@ -192,9 +191,8 @@ def load_reviews(connection: sa.Connection, version_ids: Sequence[str]) -> dict[
     """Return the review of each version; empty for versions that nobody acted on."""
     reviews = {version_id: VersionReview() for version_id in version_ids}
     statement = sa.select(REVIEW_RECORDS).order_by(REVIEW_RECORDS.c.at, REVIEW_RECORDS.c.id)
-    for batch in in_batches(version_ids):
-        for row in connection.execute(statement.where(REVIEW_RECORDS.c.version_id.in_(batch))):
-            reviews[row.version_id].records.append(ReviewRecord.from_row(row))
+    for row in select_in_batches(connection, statement, REVIEW_RECORDS.c.version_id, version_ids):
+        reviews[row.version_id].records.append(ReviewRecord.from_row(row))
     return reviews
 
 
@@ -213,11 +211,8 @@ def load_versions(connection: sa.Connection, version_ids: Iterable[str], *, lock
     ).join(documents, documents.c.doc_id == versions.c.doc_id)
     if lock:
         statement = statement.with_for_update(of=versions, key_share=True)
-    rows: dict[str, Row] = {}
-    for batch in in_batches(sorted(version_ids)):  # in one order: no deadlock of two reviewers
-        selected = statement.where(versions.c.version_id.in_(batch)).order_by(versions.c.version_id)
-        rows |= {row.version_id: row for row in connection.execute(selected)}
-    return rows
+    # In one order: no deadlock of two reviewers.
+    return rows_by_id(connection, statement.order_by(versions.c.version_id), version_ids)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, TypedDict
@@ -32,7 +32,7 @@ from corpus_guard.corpus import outbox, publishing
 from corpus_guard.corpus.store import Store
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.ledger import now
-from corpus_guard.ledger.queries import Row
+from corpus_guard.ledger.queries import Row, select_in_batches
 from corpus_guard.ledger.runs import begin_run
 from corpus_guard.ledger.states import STATE_AFTER_DECISION, ReviewAction, RunKind, VersionState
 from corpus_guard.ledger.tables import decision_stands, decisions, versions
@@ -180,10 +180,7 @@ def _pending_decisions(connection: sa.Connection, version_ids: Collection[str] |
         .order_by(decisions.c.decided_at, decisions.c.decision_id)
     )
     if version_ids is None:
-        statements = [statement]
+        rows: Iterable[Row] = connection.execute(statement)
     else:
-        statements = [statement.where(decisions.c.version_id.in_(batch)) for batch in in_batches(sorted(version_ids))]
-    last: dict[str, _PendingDecision] = {}
-    for selected in statements:
-        last |= {row.version_id: _PendingDecision(*row) for row in connection.execute(selected)}
-    return list(last.values())
+        rows = select_in_batches(connection, statement, decisions.c.version_id, version_ids)
+    return list({row.version_id: _PendingDecision(*row) for row in rows}.values())

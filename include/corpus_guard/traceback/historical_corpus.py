@@ -23,11 +23,12 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from corpus_guard.batches import Storage
-from corpus_guard.batches.tables import in_batches, read_versions
+from corpus_guard.batches.tables import read_versions
 from corpus_guard.domain import sha256_text
 from corpus_guard.errors import Inconsistent, Misuse
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.ledger import now
+from corpus_guard.ledger.queries import select_in_batches
 from corpus_guard.ledger.tables import chunks, events, publications, purges, versions
 from corpus_guard.models import TextEmbedder
 from corpus_guard.traceback.loop import MAX_JUDGED_TEXTS
@@ -136,24 +137,23 @@ def _vector_files(ledger: Ledger, served: Mapping[str, str]) -> tuple[dict[str, 
     missing = 0
     with ledger.read() as connection:
         erased = {version_id for purged in connection.scalars(sa.select(purges.c.versions)) for version_id in purged}
-        for batch in in_batches(sorted(served)):
-            for row in connection.execute(statement.where(publications.c.chunk_id.in_(batch))):
-                if served[row.chunk_id] != row.collection:
-                    continue
-                if row.version_id in erased:
-                    missing += 1
-                    continue
-                files.setdefault(row.vectors, {})[row.chunk_id] = _PublishedChunk(
-                    chunk_id=row.chunk_id,
-                    collection=row.collection,
-                    version_id=row.version_id,
-                    vectors=row.vectors,
-                    model=row.model,
-                    batch=row.batch,
-                    text_sha256=row.text_sha256,
-                    source=str(row.stamp["source"]),
-                    uri=str(row.stamp["uri"]),
-                )
+        for row in select_in_batches(connection, statement, publications.c.chunk_id, served):
+            if served[row.chunk_id] != row.collection:
+                continue
+            if row.version_id in erased:
+                missing += 1
+                continue
+            files.setdefault(row.vectors, {})[row.chunk_id] = _PublishedChunk(
+                chunk_id=row.chunk_id,
+                collection=row.collection,
+                version_id=row.version_id,
+                vectors=row.vectors,
+                model=row.model,
+                batch=row.batch,
+                text_sha256=row.text_sha256,
+                source=str(row.stamp["source"]),
+                uri=str(row.stamp["uri"]),
+            )
     return files, missing
 
 
