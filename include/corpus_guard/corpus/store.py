@@ -14,7 +14,6 @@ Rules
 
 from __future__ import annotations
 
-import hashlib
 import re
 import threading
 from abc import ABC, abstractmethod
@@ -58,7 +57,7 @@ class ChunkRecord:
     @property
     def vector_sha256(self) -> str:
         """Hex SHA-256 of the little-endian float32 bytes."""
-        return hashlib.sha256(np.ascontiguousarray(self.vector, dtype="<f4").tobytes()).hexdigest()
+        return sha256_bytes(np.ascontiguousarray(self.vector, dtype="<f4").tobytes())
 
     @property
     def metadata_sha256(self) -> str:

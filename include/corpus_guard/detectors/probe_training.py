@@ -13,7 +13,6 @@ Rules
 
 from __future__ import annotations
 
-import hashlib
 import random
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -26,7 +25,7 @@ import orjson
 from numpy.typing import NDArray
 
 from corpus_guard.detectors.probe_measures import best_border, calibrate_threshold, margin_figures
-from corpus_guard.domain import Progress, no_progress
+from corpus_guard.domain import Progress, no_progress, sha256_bytes
 from corpus_guard.errors import Misuse
 from corpus_guard.traceback.activations import network as probe_network
 from corpus_guard.traceback.activations.probe import NEVER_SURE, Probe
@@ -313,7 +312,7 @@ def _batches(poisoned: NDArray[np.bool_], steps: int, seed: int) -> list[NDArray
 def _training_digest(learned: Recordings, plan: ProbeTrainingPlan) -> str:
     about = [learned.model, learned.prompt, plan.kind, plan.seed, plan.epochs, plan.width]
     samples = [[row.sample, row.answered] for row in learned.rows]
-    return hashlib.sha256(orjson.dumps([about, samples])).hexdigest()
+    return sha256_bytes(orjson.dumps([about, samples]))
 
 
 def _write_checkpoint(

@@ -16,7 +16,6 @@ promoted.
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from enum import StrEnum
 from pathlib import Path
@@ -24,6 +23,7 @@ from typing import TYPE_CHECKING, Final
 
 import sqlalchemy as sa
 
+from corpus_guard.domain import sha256_bytes
 from corpus_guard.errors import Inconsistent
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.event_log import append_event
@@ -95,7 +95,7 @@ def promote(ledger: Ledger, detector: Detector, digest: str, *, run_id: str, by:
 
 def store_detector(storage: Storage, detector: Detector, content: bytes) -> str:
     """Store a detector that is one file, and return its digest, the SHA-256 of the file."""
-    digest = hashlib.sha256(content).hexdigest()
+    digest = sha256_bytes(content)
     storage.write(_file_name(detector, digest), content, keep_existing=True)
     return digest
 
@@ -108,7 +108,7 @@ def read_detector(storage: Storage, detector: Detector, digest: str) -> bytes:
     """
     name = _file_name(detector, digest)
     content = storage.read(name)
-    actual = hashlib.sha256(content).hexdigest()
+    actual = sha256_bytes(content)
     if actual != digest:
         raise Inconsistent(
             f"{detector.value} {storage.location(name)}: SHA-256 is {actual[:16]}…, the ledger has {digest[:16]}…; restore "

@@ -6,9 +6,9 @@ edited is noticed before a run works under it. Weights are pinned in `corpus_gua
 
 from __future__ import annotations
 
-import hashlib
 from typing import Final
 
+from corpus_guard.domain import sha256_bytes
 from corpus_guard.settings import PACKAGE
 
 PATTERNS: Final = (
@@ -24,4 +24,4 @@ PATTERNS: Final = (
 def hash_parts() -> dict[str, str]:
     """Return the SHA-256 (hex) of each of these files, by its path below the package."""
     files = sorted(path for pattern in PATTERNS for path in PACKAGE.glob(pattern))
-    return {path.relative_to(PACKAGE).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+    return {path.relative_to(PACKAGE).as_posix(): sha256_bytes(path.read_bytes()) for path in files}

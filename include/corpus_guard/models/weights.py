@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Final
 
 import orjson
 
+from corpus_guard.domain import sha256_bytes
 from corpus_guard.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -373,7 +374,7 @@ def _mismatches(folder: Path, pins: Mapping[str, str], remedy: str) -> Iterator[
 
 
 def _combined(pins: Mapping[str, str]) -> str:
-    return hashlib.sha256(orjson.dumps(dict(pins), option=orjson.OPT_SORT_KEYS)).hexdigest()
+    return sha256_bytes(orjson.dumps(dict(pins), option=orjson.OPT_SORT_KEYS))
 
 
 def _sha256(path: Path) -> str:

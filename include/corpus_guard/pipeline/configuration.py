@@ -15,7 +15,6 @@ write the files may change them. The event says which run saw it first, and unde
 from __future__ import annotations
 
 import getpass
-import hashlib
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -28,7 +27,7 @@ from typing import Final
 import sqlalchemy as sa
 
 from corpus_guard import __version__
-from corpus_guard.domain import JsonRecord, canonical_json, digest
+from corpus_guard.domain import JsonRecord, canonical_json, digest, sha256_bytes
 from corpus_guard.intake.sources.source import public_url
 from corpus_guard.intake.sources.sources_file import read_declarations
 from corpus_guard.ledger import Ledger
@@ -287,14 +286,14 @@ def _trained_part(ledger: Ledger, settings: Settings, detector: Detector) -> str
 def _files_digest(path: Path) -> str:
     files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
     try:
-        hashes = [f"{file.name}:{hashlib.sha256(file.read_bytes()).hexdigest()}" for file in files]
+        hashes = [f"{file.name}:{sha256_bytes(file.read_bytes())}" for file in files]
     except OSError as error:
         return f"cannot be read ({error.strerror})"
     return digest("files/v1", hashes)[:16]
 
 
 def _shortened(value: str) -> str:
-    return f"{value[: MAX_CHARACTERS - 30]}… sha256:{hashlib.sha256(value.encode('utf-8', 'backslashreplace')).hexdigest()[:16]}"
+    return f"{value[: MAX_CHARACTERS - 30]}… sha256:{sha256_bytes(value.encode('utf-8', 'backslashreplace'))[:16]}"
 
 
 def _shown(pair: tuple[str | None, str | None]) -> str:

@@ -26,7 +26,7 @@ from typing import Final, TypeAlias
 
 import orjson
 
-from corpus_guard.domain import JsonRecord
+from corpus_guard.domain import JsonRecord, sha256_bytes
 from corpus_guard.errors import Inconsistent, Misuse
 from corpus_guard.proof.log.keys import HeadRefused, VerifiedHead, open_head
 from corpus_guard.proof.log.merkle import Frontier, leaf_hash, verify_inclusion
@@ -149,7 +149,7 @@ def _check_file(path: Path, keys: Sequence[VerifierKey], text: bytes | None) -> 
     _require("manifest", line.get("chunk_id") == proof.chunk_id, "its line is about another chunk than the proof names")
     yield ("manifest", f"line {proof.manifest.index} of the manifest lists chunk {line['chunk_id']}", {"line": line})
     if text is not None:
-        sha256 = hashlib.sha256(text).hexdigest()
+        sha256 = sha256_bytes(text)
         sealed = line["text_sha256"]
         _require("text", sha256 == sealed, f"the text has SHA-256 {sha256}, expected {sealed} as sealed")
         yield "text", f"the text is the one that was sealed, SHA-256 {sha256}", {}
@@ -192,7 +192,7 @@ def _check_folder(path: Path, keys: Sequence[VerifierKey], text: bytes | None) -
         {"sealed_at": seal.at},
     )
     tree, hasher, previous, has_text = Frontier(), hashlib.sha256(), ("", ""), False
-    text_sha256 = None if text is None else hashlib.sha256(text).hexdigest()
+    text_sha256 = None if text is None else sha256_bytes(text)
     with (path / MANIFEST_FILE).open("rb") as lines:
         for number, raw in enumerate(lines):
             hasher.update(raw)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from corpus_guard.corpus.filterrag import learned
 from corpus_guard.corpus.filterrag.kinds import ClassifierKind
 from corpus_guard.corpus.filterrag.learned import LearnedModel, load, load_shipped, train
+from corpus_guard.domain import sha256_bytes
 from corpus_guard.errors import Misuse, SettingsError
 
 VERSION = "1/words-test/slm-test"
@@ -81,7 +82,7 @@ def test_a_file_that_holds_no_model_is_refused_by_name(content: bytes, tmp_path:
     (tmp_path / "model").write_bytes(content)
 
     with pytest.raises(SettingsError, match="not a filter model"):
-        load(tmp_path / "model", learned.hashlib.sha256(content).hexdigest())
+        load(tmp_path / "model", sha256_bytes(content))
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ Rules
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 
 from corpus_guard.corpus.filterrag.features import FEATURE_NAMES, TAU
 from corpus_guard.corpus.filterrag.kinds import ClassifierKind
+from corpus_guard.domain import sha256_bytes
 from corpus_guard.errors import Misuse, SettingsError
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class LearnedModel:
     @property
     def digest(self) -> str:
         """SHA-256 of the file it was read from, else of a new file; skops writes different bytes each time."""
-        return self._file_sha256 or hashlib.sha256(self.dumps()).hexdigest()
+        return self._file_sha256 or sha256_bytes(self.dumps())
 
     def dumps(self) -> bytes:
         """Serialise the model."""
@@ -93,7 +93,7 @@ class LearnedModel:
         content = self.dumps()
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
-        return hashlib.sha256(content).hexdigest()
+        return sha256_bytes(content)
 
 
 def load(path: Path, sha256: str) -> LearnedModel:
@@ -111,7 +111,7 @@ def load(path: Path, sha256: str) -> LearnedModel:
         raise SettingsError(
             f"filter model {path}: cannot be read ({error.strerror}); train one with `guard evaluate filter --save-model`"
         ) from error
-    actual = hashlib.sha256(content).hexdigest()
+    actual = sha256_bytes(content)
     if actual != sha256.lower():
         raise SettingsError(
             f"filter model {path}: SHA-256 is {actual[:16]}…, expected {f'{sha256[:16]}…' if sha256 else '(none is set)'}; it was "
@@ -141,7 +141,7 @@ def parse(content: bytes, where: str) -> LearnedModel:
             f"{where}: not a filter model ({type(error).__name__}); expected XGBoost JSON or skops, as written by "
             "`guard evaluate filter --save-model`"
         ) from error
-    object.__setattr__(model, "_file_sha256", hashlib.sha256(content).hexdigest())
+    object.__setattr__(model, "_file_sha256", sha256_bytes(content))
     return model
 
 

@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import hashlib
 import json
 import os
 from collections.abc import Iterator, Sequence
@@ -34,6 +33,7 @@ from typing import Final, Self
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from corpus_guard.domain import sha256_bytes
 from corpus_guard.errors import Inconsistent, Misuse, SettingsError, UnknownSubject
 from corpus_guard.proof.deviations import DeviationKind
 from corpus_guard.proof.log.checkpoint import Checkpoint, parse_checkpoint
@@ -286,7 +286,7 @@ class Keyring:
     @property
     def sha256(self) -> str:
         """SHA-256 (hex) of the keyring's file."""
-        return hashlib.sha256((self.folder / KEYRING_FILE).read_bytes()).hexdigest()
+        return sha256_bytes((self.folder / KEYRING_FILE).read_bytes())
 
     def find_damage(self, keyring_sha256: str) -> Iterator[tuple[Path, str]]:
         """Yield each file that does not fit the others, and what is wrong with it.

@@ -27,7 +27,6 @@ Rules
 
 from __future__ import annotations
 
-import hashlib
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -40,6 +39,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from corpus_guard.domain import sha256_bytes
 from corpus_guard.errors import GuardError, Misuse, SettingsError
 from corpus_guard.traceback.activations.network import build_network, embed_states
 from corpus_guard.traceback.activations.recording import require_finite
@@ -176,7 +176,7 @@ class Probe:
     @cached_property
     def digest(self) -> str:
         """SHA-256 of ``probe.json``, which holds the SHA-256 of the tensors."""
-        return hashlib.sha256(self._about()).hexdigest()
+        return sha256_bytes(self._about())
 
     def _about(self) -> bytes:
         about = {
@@ -192,7 +192,7 @@ class Probe:
             "counts": not self.shortfalls,
             "floor": MIN_FIGURES,
             "width": self.width,
-            "tensors_sha256": hashlib.sha256(self._numbers).hexdigest(),
+            "tensors_sha256": sha256_bytes(self._numbers),
         }
         return orjson.dumps(about, option=orjson.OPT_SORT_KEYS | orjson.OPT_INDENT_2) + b"\n"
 
@@ -269,7 +269,7 @@ def parse_probe(described: bytes, data: bytes, location: str) -> Probe:
 
     try:
         about = orjson.loads(described)
-        sha256, expected = hashlib.sha256(data).hexdigest(), str(about["tensors_sha256"])
+        sha256, expected = sha256_bytes(data), str(about["tensors_sha256"])
         if about["format"] != FORMAT or sha256 != expected:
             raise _mismatch_error(location, sha256, expected, str(about["format"]))  # noqa: TRY301
         layers, hidden = (int(size) for size in about["shape"])

@@ -19,7 +19,6 @@ looks like a lie. Figures: `guard evaluate traceback`.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -30,6 +29,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from corpus_guard.domain import sha256_bytes
 from corpus_guard.errors import SettingsError
 from corpus_guard.ledger.states import Label
 from corpus_guard.models import Models
@@ -101,7 +101,7 @@ class JudgeModel:
     @cached_property
     def digest(self) -> str:
         """SHA-256 of the file."""
-        return hashlib.sha256(self.dumps()).hexdigest()
+        return sha256_bytes(self.dumps())
 
     def dumps(self) -> bytes:
         """Return the content of the file."""
@@ -127,7 +127,7 @@ class EmbeddedJudge:
         Raises:
             SettingsError: its file was altered.
         """
-        actual = hashlib.sha256(SHIPPED_MODEL.read_bytes()).hexdigest()
+        actual = sha256_bytes(SHIPPED_MODEL.read_bytes())
         if actual != SHIPPED_SHA256:
             raise SettingsError(
                 f"judge's model {SHIPPED_MODEL}: SHA-256 is {actual[:16]}…, expected {SHIPPED_SHA256[:16]}…; it was altered. "
