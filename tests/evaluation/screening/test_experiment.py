@@ -9,7 +9,13 @@ import pytest
 
 from corpus_guard.detectors.samples import Family, Half, Sample, TextForm
 from corpus_guard.evaluation.screening import report
-from corpus_guard.evaluation.screening.experiment import ScreeningPlan, ScreeningResult, run_trials, slice_title
+from corpus_guard.evaluation.screening.experiment import (
+    ScreeningPlan,
+    ScreeningResult,
+    SliceFigure,
+    run_trials,
+    slice_title,
+)
 from corpus_guard.evaluation.screening.protocols import ArrivalProtocol
 from corpus_guard.evaluation.screening.targets import CATCH_TARGETS, find_target
 from corpus_guard.tracking.measures import ScreeningOutcome
@@ -32,7 +38,7 @@ class Words:
 SAMPLES = [*sibling_samples(4), *sibling_samples(6, half=Half.TUNING)[20:], *clean_samples(30)]
 
 
-def figure(result: ScreeningResult, protocol: ArrivalProtocol, attack: bool) -> report.Figure:
+def figure(result: ScreeningResult, protocol: ArrivalProtocol, attack: bool) -> SliceFigure:
     (found,) = [
         one
         for one in result.figures
