@@ -745,13 +745,13 @@ def _is_empty_shape(path: str) -> bool:
 def _is_flat(path: str) -> bool:
     """Return whether the rectangle that ``clip`` or ``clip-path`` leaves has hardly any width or height."""
     if (inset := _INSET.match(path)) and (sides := _split(inset[1])):
-        top, right, bottom, left = (sides * 4)[:4] if len(sides) != 3 else [*sides, sides[1]]
-        return any(_share(first) + _share(second) >= _WHOLE for first, second in ((top, bottom), (right, left)))
+        sides = (sides * 4)[:4] if len(sides) != 3 else [*sides, sides[1]]  # top, right, bottom, left
+        return any(_share(sides[side]) + _share(sides[side + 2]) >= _WHOLE for side in (0, 1))
     if (rect := _RECT.match(path)) and len(sides := _split(rect[1])) == 4:
-        top, right, bottom, left = sides
+        starts, ends = (sides[0], sides[3]), (sides[2], sides[1])
         return any(
             (inf if end == "auto" else _of_box(end)) - _of_box(start) <= 1
-            for start, end in ((top, bottom), (left, right))
+            for start, end in zip(starts, ends, strict=True)
         )
     return False
 
