@@ -346,10 +346,10 @@ def test_a_page_may_name_the_colour_of_its_text() -> None:
 
 
 def test_variables_of_elements_within_each_other_take_no_time() -> None:
-    start = time.monotonic()
+    start = time.process_time()
     html.read_string("<div style='--a:1'>" + "<div style='opacity:var(--b)'>" * 4_000 + "x")
     parsed = html.read_string("<div style='--a:1;opacity:var(--b)'>" * 4_000 + "x")
-    assert time.monotonic() - start < 10
+    assert time.process_time() - start < 10
     assert "parsing.styles" in [problem.code for problem in parsed.problems]
 
 
