@@ -377,6 +377,7 @@ def test_rules_within_rules_stay_linear() -> None:
     start = time.monotonic()
     html.read_string(page("<p>x</p>", "<style>" + "a,b{& & &,i{display:none;" * 10_000 + "</style>"))
     html.read_string(page("<p>x</p>", "<style>" + "a{" * 200_000 + "</style>"))
+    html.read_string(page("<p>x</p>", "<style>" + "@layer x{" * 3_000 + ".y{display:none}</style>"))
     html.read_string(page('<p style="--a:var(--a) var(--a);opacity:var(--a)">x</p>'))
     assert time.monotonic() - start < 20
 

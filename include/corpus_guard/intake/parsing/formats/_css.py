@@ -52,6 +52,7 @@ _MAX_SELECTOR_CHARS = 2_000  # of one that is put together from rules within rul
 _MAX_SHEET_CHARS = 1_000_000  # of all style sheets of one document; tinycss2 reads about 300,000 a second
 _MAX_STYLE_CHARS = 100_000  # of one style attribute
 _CACHED_STYLE_CHARS = 4_000
+_MAX_LAYER_DEPTH = 20  # cascade layers within each other; deeper ones count as one
 _MAX_SCOPES = 50  # elements with variables within each other
 _MAX_VARIABLES = 20  # replaced in one value
 _MAX_VARIABLE_CHARS = 200
@@ -504,7 +505,8 @@ def _parse_sheet(sheet: str, number: int) -> Iterator[Rule]:
         if node.type == "at-rule" and node.lower_at_keyword == "layer":
             number += 1
             names = [_to_text(part).strip() for part in _split_arguments(node.prelude)]
-            inner_layers = [(*layer, *(name.split(".") if name else [f"unnamed {number}"])) for name in names]
+            paths = [(*layer, *(name.split(".") if name else [f"unnamed {number}"])) for name in names]
+            inner_layers = [path[:_MAX_LAYER_DEPTH] for path in paths]
             if node.content is None:
                 yield from (Rule(_LAYER, {}, each) for each in inner_layers)
                 continue
