@@ -106,6 +106,56 @@ def test_other_words_are_a_note_at_most(old: str, new: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("kind", "old", "new"),
+    [
+        ("number", "Store the sample at -20 °C until noon.", "Store the sample at 20 °C until noon."),
+        ("number", "Ring when the level is < 5 m.", "Ring when the level is > 5 m."),
+        ("number", "The level must be ≥ 5 m.", "The level must be ≤ 5 m."),
+        ("number", "The fee is 10 % of the sum.", "The fee is 10 ‰ of the sum."),
+        ("number", "The fee is €100.", "The fee is $100."),
+        ("number", "Take 5 mg of it.", "Take 5 g of it."),
+        ("number", "It opens at 9 am.", "It opens at 9 pm."),
+        ("sense", "Turn the valve left.", "Turn the valve right."),
+        ("sense", "Keep the valve open.", "Keep the valve closed."),
+        ("sense", "Switch the pump on.", "Switch the pump off."),
+        ("sense", "Plug the charger first.", "Unplug the charger first."),
+        ("sense", "The traffic is encrypted.", "The traffic is unencrypted."),
+        ("sense", "The part is replaceable.", "The part is irreplaceable."),
+        ("sense", "Never share the code.", "Always share the code."),
+        ("sense", "Der Kai ist offen.", "Der Kai ist gesperrt."),
+        ("address", "Call +44 20 7946 0018 for help.", "Call +44 20 7946 0981 for help."),
+        ("address", "Call (555) 123-4567 for help.", "Call (555) 123-9567 for help."),
+        ("address", "Pay to GB29 NWBK 6016 1331 9268 19 only.", "Pay to GB94 BARC 1020 1530 0934 59 only."),
+        ("address", "Clone https://github.com/acme/tool first.", "Clone https://github.com/acmee/tool first."),
+        ("address", "Open https://bit.ly/3abcd first.", "Open https://bit.ly/9wxyz first."),
+        ("address", "Connect to 203.0.113.5 first.", "Connect to 198.51.100.7 first."),
+        (
+            "address",
+            "Pay bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq.",
+            "Pay bc1qxy2kgdygjrsqtzq2n0yrf2493p83kkfjhx0wlh.",
+        ),
+        ("address", "Write to @harbour now.", "Write to @harb0ur now."),
+    ],
+)
+def test_a_fact_is_read_with_its_signs_and_in_all_its_parts(kind: str, old: str, new: str) -> None:
+    assert set(after(old, new, page=f"{PAGE} {old}")) == {kind}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("It includes oil.", "Oil is included."),
+        ("Clone https://github.com/acme/tool/tree/main.", "Clone https://github.com/acme/tool/tree/stable."),
+        ("- oil and water", "* oil and water"),
+        ("It may start.", "It is allowed to start."),
+        ("The display shows it.", "The screen shows it."),
+    ],
+)
+def test_what_says_the_same_in_other_words_is_a_note(old: str, new: str) -> None:
+    assert {one.severity for one in after(old, new, page=f"{PAGE} {old}").values()} == {Severity.INFO}
+
+
+@pytest.mark.parametrize(
     ("before", "after_", "is_fact"),
     [
         ("once a month", "once every nine weeks", True),

@@ -12,11 +12,14 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
+from corpus_guard.claims.comparison import CONTACTS
+from corpus_guard.claims.value import Kind
+from corpus_guard.claims.values import read_values
 from corpus_guard.domain import Span
 
 MAX_DEPTH: Final = 24
@@ -27,7 +30,9 @@ _TOKEN: Final = re.compile(
     r"https?://[^\s<>\"'()\[\]]+"  # an address is one word
     r"|(?<![\w.+-])[\w.+-]{1,64}@[\w.-]{1,255}"
     rf"|(?<![\w.-])(?:[A-Za-z0-9-]{{1,63}}\.){{1,8}}(?:{DOMAINS})(?![\w-])"
-    r"|\d+(?:[.,:/-]\d+)*"
+    r"|@\w{3,64}"
+    # A number with its sign, its bound, its currency and its percent: "-20", "≥ 5", "$100", "10 %", "60 °C".
+    r"|(?:(?<![\w)\]])[-\u2212+±]|[<>≤≥]\s?|[€$£¥]\s?)?\d+(?:[.,:/-]\d+)*(?:\s?(?:[%‰€£¥]|°[CFK]?))?"
     r"|[^\W_]+(?:['’][^\W_]+)*"
     r"|\S"
 )
@@ -161,30 +166,76 @@ def changed_fact(old: Sequence[str], new: Sequence[str]) -> FactKind | None:
     # reports are".
     recased = set(map(str.lower, old)) & set(map(str.lower, new))
     old, new = ([word for word in side if word.lower() not in recased] for side in (old, new))
+    if _differ(_address, old, new):
+        return _ADDRESS
+    if _reverses(old, new):
+        return _SENSE
     for kind, extract in _FACTS:
-        before, after = (Counter(filter(None, map(extract, side))) for side in (old, new))
-        if before and after and before != after:
+        if _differ(extract, old, new):
             return kind
     if _periods(old) and _periods(new) and _frequency(old) != _frequency(new):
         return FactKind("number", "A period or frequency")
-    if len(old) + len(new) <= _MAX_NEGATION_WORDS and sum(map(_negates, old)) != sum(map(_negates, new)):
-        return FactKind(SENSE, "The sense")
     if any(map(_address, new)) and not any(map(_address, old)):
         return FactKind("link", "An added address")
     return None
 
 
+def changed_value(old: str, new: str) -> FactKind | None:
+    """Return the gravest kind of value in which two sentences differ; None: they state the same values.
+
+    Values are read whole: a telephone number or an account written in groups, a number with its unit.
+    """
+    before, after = (Counter((value.kind, value.normal) for value in read_values(text)) for text in (old, new))
+    gone, come = ({kind for kind, _ in values} - {Kind.NEGATION} for values in (before - after, after - before))
+    if gone & come & CONTACTS:
+        return _ADDRESS
+    if Kind.DATE in gone & come:
+        return _DATE_KIND
+    if Kind.NAME in gone & come:
+        return _NAME_KIND
+    return _NUMBER_KIND if gone & come else None
+
+
+def _differ(extract: Callable[[str], str], old: Sequence[str], new: Sequence[str]) -> bool:
+    """Return whether both sides have what `extract` takes from a word, and not the same."""
+    before, after = (Counter(filter(None, map(extract, side))) for side in (old, new))
+    return bool(before and after and before != after)
+
+
 def _address(word: str) -> str:
-    """Return the address in a word, "" without one: host, e-mail address, account or telephone number."""
+    """Return the address in a word, "" without one: host, owner on a host of many, e-mail address, account or telephone number."""
     if word.lower().startswith(("http://", "https://")):
         try:
-            return (urlsplit(word).hostname or word).removeprefix("www.")
+            parts = urlsplit(word)
         except ValueError:  # a broken address
             return word
+        host = (parts.hostname or word).removeprefix("www.")
+        steps = parts.path.strip("/").split("/")[: _SHARED_HOSTS.get(host, 0)]
+        return "/".join((host, *steps))
     compact = re.sub(r"\W", "", word)
     if "@" in word or (len(word) > 3 and _HOST.fullmatch(word)) or _ACCOUNT.fullmatch(compact):
         return word.lower()
     return ""
+
+
+def _reverses(old: Sequence[str], new: Sequence[str]) -> bool:
+    """Return whether a change says the opposite: by a negation, by a word with or without "un-", by a word and its opposite."""
+    if len(old) + len(new) <= _MAX_NEGATION_WORDS and sum(map(_negates, old)) != sum(map(_negates, new)):
+        return True
+    before, after = ({word.lower() for word in side} for side in (old, new))
+    if any(_is_negated(word, before) for word in after) or any(_is_negated(word, after) for word in before):
+        return True
+    for sides in _OPPOSITES:
+        old_sides, new_sides = ([not words.isdisjoint(side) for side in sides] for words in (before, after))
+        if any(old_sides) and any(new_sides) and old_sides != new_sides:
+            return True
+    return False
+
+
+def _is_negated(word: str, words: Collection[str]) -> bool:
+    """Return whether a word is one of others with a prefix that negates it."""
+    match = _NEGATED.fullmatch(word)
+    return match is not None and (match[1] or match[2]) in words
 
 
 def _negates(word: str) -> bool:
@@ -192,16 +243,13 @@ def _negates(word: str) -> bool:
     return plain in _NEGATIONS or plain.endswith("n't")
 
 
-def _opposite(word: str) -> str:
-    return word.lower() if word.lower() in _OPPOSITES else ""
-
-
 def _date(word: str) -> str:
     return word.lower() if _DATE.fullmatch(word) or word.lower() in _MONTHS else ""
 
 
 def _number(word: str) -> str:
-    return word.lower() if word[0].isdigit() or word.lower() in _NUMBERS else ""
+    is_figure = not word[0].isalpha() and any(map(str.isdigit, word))
+    return re.sub(r"\s", "", word).lower() if is_figure or word.lower() in _NUMBERS else ""
 
 
 def _periods(words: Iterable[str]) -> Counter[str]:
@@ -222,7 +270,26 @@ def _words(listed: str) -> frozenset[str]:
 
 
 _HOST: Final = re.compile(rf"(?:[A-Za-z0-9-]+\.)+(?:{DOMAINS})")
-_ACCOUNT: Final = re.compile(r"\d{9,}|[A-Z]{2}\d{2}[A-Z0-9]{10,30}|0x[0-9a-fA-F]{8,}|[13][1-9A-HJ-NP-Za-km-z]{25,34}")
+_ACCOUNT: Final = re.compile(
+    r"\d{9,}|[A-Z]{2}\d{2}[A-Z0-9]{10,30}|0x[0-9a-fA-F]{8,}|[13][1-9A-HJ-NP-Za-km-z]{25,34}|(?:bc1|ltc1|addr1)[a-z0-9]{25,100}"
+)
+_SHARED_HOSTS: Final = dict.fromkeys(
+    _words(
+        "github.com gitlab.com bitbucket.org codeberg.org raw.githubusercontent.com gist.github.com huggingface.co x.com twitter.com "
+        "facebook.com instagram.com t.me wa.me telegram.me paypal.me patreon.com medium.com"
+    ),
+    1,
+) | dict.fromkeys(
+    _words(
+        "pypi.org npmjs.com hub.docker.com bit.ly tinyurl.com t.co goo.gl is.gd forms.gle discord.gg docs.google.com drive.google.com "
+        "sites.google.com dropbox.com linkedin.com"
+    ),
+    4,
+)
+"""Hosts on which everybody may have a page, with the steps of a path that tell whose it is, or which one."""
+_NEGATED: Final = re.compile(
+    r"(?:un|dis|non)-?([a-z]{4,})|(?:in|im|il|ir)([a-z]{2,}(?:[ai]ble|ent|ant|ive|al|ate|ete|ect|id|ar|ure|ite|ous))"
+)
 _DATE: Final = re.compile(r"(?:1[5-9]|20)\d\d|\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}")
 _MAX_NEGATION_WORDS: Final = 4  # old and new together, up to which a negation reverses the statement
 
@@ -253,21 +320,70 @@ _NEGATIONS: Final = _words(
     "not no never none neither nor cannot without nicht kein keine keinen nie ohne pas jamais sans non nunca jamás sin não "
     "niet geen nooit zonder değil bez tidak bukan не нет никогда"
 )
-_OPPOSITES: Final = _words(
-    "allow deny allowed forbidden permitted prohibited must may required optional enable disable enabled disabled true "
-    "false yes safe unsafe dangerous always seldom maximum minimum most least increase decrease increases decreases above "
-    "below before after accept reject legal illegal valid invalid secure insecure recommended discouraged guilty innocent "
-    "won lost higher lower"
+_OPPOSITES: Final = tuple(
+    tuple(map(_words, sides.split("|")))
+    for sides in (
+        "allow allows allowed permit permits permitted may | deny denies denied forbid forbids forbidden prohibit prohibits prohibited"
+        " | must required mandatory | optional | recommended | discouraged",
+        "enable enables enabled | disable disables disabled",
+        "activate activates activated | deactivate deactivates deactivated",
+        "true | false",
+        "yes | no",
+        "safe harmless | unsafe dangerous harmful",
+        "secure | insecure",
+        "always | seldom rarely | sometimes | never",
+        "maximum | minimum",
+        "most | least",
+        "more | less fewer",
+        "increase increases increased raise raises raised | decrease decreases decreased lower lowers lowered reduce reduces reduced",
+        "above over | below under",
+        "before | after",
+        "accept accepts accepted | reject rejects rejected refuse refuses refused",
+        "legal | illegal",
+        "valid | invalid",
+        "guilty | innocent",
+        "won | lost",
+        "higher | lower",
+        "left | right",
+        "open opens opened | close closes closed shut locked",
+        "on | off",
+        "up | down",
+        "clockwise | counterclockwise anticlockwise",
+        "positive | negative",
+        "include includes included including | exclude excludes excluded excluding",
+        "inside | outside",
+        "hot | cold",
+        "full | empty",
+        "push pushes | pull pulls",
+        "start starts started | stop stops stopped",
+        "add adds added | remove removes removed",
+        "buy buys | sell sells",
+        "public | private",
+        "offen geöffnet | geschlossen gesperrt",
+        "erlaubt | verboten",
+        "links | rechts",
+        "ouvert ouverte ouverts ouvertes | fermé fermée fermés fermées",
+        "autorisé autorisée | interdit interdite",
+        "gauche | droite",
+        "abierto abierta abiertos abiertas | cerrado cerrada cerrados cerradas",
+        "permitido permitida | prohibido prohibida",
+        "izquierda | derecha",
+    )
 )
+"""Groups of words, by what they say: one in the place of another side's changes what a sentence says."""
 _STARTERS: Final = _words(
     "the a an this that these those it he she they we you in on at by for from with as and but or if when while there its "
     "his her their our"
 )
+_ADDRESS, _SENSE = FactKind(ADDRESS, "An address or account"), FactKind(SENSE, "The sense")
+_DATE_KIND, _NUMBER_KIND, _NAME_KIND = (
+    FactKind("date", "A date"),
+    FactKind("number", "A number"),
+    FactKind("name", "A name"),
+)
 _FACTS: Final[tuple[tuple[FactKind, Callable[[str], str]], ...]] = (
-    (FactKind(ADDRESS, "An address or account"), _address),
-    (FactKind(SENSE, "The sense"), _opposite),
-    (FactKind("date", "A date"), _date),
-    (FactKind("number", "A number"), _number),
-    (FactKind("name", "A name"), _name),
+    (_DATE_KIND, _date),
+    (_NUMBER_KIND, _number),
+    (_NAME_KIND, _name),
 )
 """The gravest first."""

@@ -3,8 +3,9 @@
 Rules
 - An *instruction* in a new passage (the rules of the check `instructions`, in their paragraph) weighs one
   step more than in a new document: nobody turns a served page into one that gives orders by accident.
-- A *quiet change* is one of a few short changes in an otherwise equal text that touches a fact: a number, a
-  date, a name, the sense (a negation or an opposite), an address. Facts are corrected every day, so a number,
+- A *quiet change* is one of a few short changes in an otherwise equal text that touches a fact: a number with
+  its sign and unit, a date, a name, the sense (a negation or an opposite), an address, an account or a telephone
+  number. Facts are corrected every day, so a number,
   date or name is of low severity in an open source; sense and address, which change what a reader does, are
   of medium severity. In reviewed and trusted sources, where somebody answers for the text, all are low.
 - Each sign that *pretends that nothing changed* adds a step: a declared date of change or version that stayed
@@ -40,7 +41,16 @@ from corpus_guard.claims.text_comparison import compare_texts
 from corpus_guard.claims.value import Kind
 from corpus_guard.domain import Counterstatement, Finding, Severity, Span, TrustLevel, Version, plural
 from corpus_guard.screening.check import Check, ConfiguredCheck, Hits, Params
-from corpus_guard.screening.checks._changes import ADDRESS, SENSE, TokenisedText, WordChange, changed_fact, find_changes
+from corpus_guard.screening.checks._changes import (
+    ADDRESS,
+    SENSE,
+    FactKind,
+    TokenisedText,
+    WordChange,
+    changed_fact,
+    changed_value,
+    find_changes,
+)
 from corpus_guard.screening.checks.provenance import AUTHOR_KEYS, MODIFIED_KEYS, normalise_key, parse_date
 from corpus_guard.screening.survey.survey import Survey
 
@@ -88,7 +98,7 @@ class Modification(ConfiguredCheck[ModificationParams]):
     name = "modification"
     across_documents = True
     params_class = ModificationParams
-    code_version = ("modification", "3")
+    code_version = ("modification", "4")
 
     def __init__(self, params: ModificationParams, instructions: Check) -> None:
         """Keep the parameters."""
@@ -200,7 +210,7 @@ class Modification(ConfiguredCheck[ModificationParams]):
         facts = {
             change: kind
             for change in pair.changes
-            if (kind := changed_fact(pair.old_words(change), pair.new_words(change))) and not _announces(pair, change)
+            if (kind := _find_fact(pair, change)) and not _announces(pair, change)
         }
         pretended = () if _is_announced(pair) else tuple(_unchanged_signs(pair))
         for change, kind in facts.items():
@@ -324,6 +334,17 @@ class _Pair:
         for text, spans in ((self.new.text, new), (self.old.text, old)):
             sentences = (_sentence_at(text, span) for span in islice(spans, _MAX_COMPARED))
             yield text, list(dict.fromkeys(sentences))
+
+
+def _find_fact(pair: _Pair, change: WordChange) -> FactKind | None:
+    """Return the kind of fact that a change touches, in its words or in its sentence."""
+    kind = changed_fact(pair.old_words(change), pair.new_words(change))
+    if kind is not None and kind.name in {ADDRESS, SENSE}:
+        return kind
+    old = _sentence_at(pair.old.text, pair.before.span(change.old_start, change.old_end))
+    new = _sentence_at(pair.new.text, pair.span(change))
+    value = changed_value(pair.old.text[old.start : old.end], pair.new.text[new.start : new.end])
+    return value if value is not None and (kind is None or value.name == ADDRESS) else kind
 
 
 def _passages(pair: _Pair) -> list[Span]:

@@ -107,6 +107,13 @@ def with_header(text: str, kind: str = "default", more: str = "") -> bytes:
     return related(document(section), "header", "header7.xml", f"<w:hdr {NAMESPACES}>{paragraph(text)}</w:hdr>")
 
 
+STOP = '<w14:gs w14:pos="0"><w14:srgbClr w14:val="FFFFFF"/></w14:gs>'
+
+
+def effect(fill: str) -> str:
+    return f"<w14:textFill>{fill}</w14:textFill>"
+
+
 HIDDEN = {
     "theme colour": document(paragraph(UNSEEN, '<w:color w:val="auto" w:themeColor="background1"/>')),
     "theme before value": document(paragraph(UNSEEN, '<w:color w:val="000000" w:themeColor="background1"/>')),
@@ -135,11 +142,43 @@ HIDDEN = {
     "text in a field's code": document(field(f"<w:r><w:instrText>PAGE</w:instrText></w:r><w:r><w:t>{UNSEEN}</w:t></w:r>", "1")),
     "field's code": document(field(f'<w:r><w:instrText>QUOTE "{UNSEEN}"</w:instrText></w:r>', "1")),
     "bound control": bound("nothing of note", UNSEEN),
+    "fitted into nothing": document(paragraph(UNSEEN, '<w:fitText w:val="1"/>')),
+    "effect in a colour of the theme": document(paragraph(UNSEEN, effect('<w14:solidFill><w14:schemeClr w14:val="bg1"/></w14:solidFill>'))),
+    "effect in white throughout": document(paragraph(UNSEEN, effect(f"<w14:gradFill><w14:gsLst>{STOP * 2}</w14:gsLst></w14:gradFill>"))),
+    "tiny from right to left": document(paragraph(UNSEEN, '<w:rtl/><w:sz w:val="22"/><w:szCs w:val="2"/>')),
+    "on a pattern of its colour": document(paragraph(UNSEEN, BLACK + '<w:shd w:val="pct90" w:color="000000" w:fill="000000"/>')),
+    "frame without height": document(paragraph(UNSEEN, "", '<w:framePr w:w="1" w:h="1" w:hRule="exact"/>')),
+    "hanging indent": document(paragraph(UNSEEN, "", '<w:ind w:left="700" w:hanging="40000"/>')),
+    "box without size": document(box(paragraph(UNSEEN)).replace("<wp:docPr", '<wp:extent cx="1" cy="1"/><wp:docPr')),
+    "old box without size": document(old_box(paragraph(UNSEEN), "width:0;height:0")),
+    "below a merged cell": document(table(paragraph(UNSEEN), cell="<w:vMerge/>")),
+    "beside a merged cell": document(table(paragraph(UNSEEN), cell='<w:hMerge w:val="continue"/>')),
+    "deleted cell": document(table(paragraph(UNSEEN), cell='<w:cellDel w:id="4"/>')),
+    "white formula": document(f"<w:p><m:oMath><m:r><w:rPr>{WHITE}</w:rPr><m:t>{UNSEEN}</m:t></m:r></m:oMath></w:p>"),
+    "phantom": document(
+        '<w:p><m:oMath><m:phant><m:phantPr><m:show m:val="0"/></m:phantPr>'
+        f"<m:e><m:r><m:t>{UNSEEN}</m:t></m:r></m:e></m:phant></m:oMath></w:p>"
+    ),
     "unused header": making.with_part(document(""), "word/header7.xml", f"<w:hdr {NAMESPACES}>{paragraph(UNSEEN)}</w:hdr>".encode()),
     "header of even pages": with_header(UNSEEN, "even"),
     "header of first pages": with_header(UNSEEN, "first"),
 }  # fmt: skip
 SHOWN = {
+    "fitted": document(paragraph(SEEN, '<w:fitText w:val="2400"/>')),
+    "effect from white to black": document(
+        paragraph(SEEN, WHITE + effect(f"<w14:gradFill>{STOP}{STOP.replace('FFFFFF', '000000')}</w14:gradFill>"))
+    ),
+    "from right to left": document(paragraph(SEEN, '<w:rtl/><w:sz w:val="2"/><w:szCs w:val="22"/>')),
+    "list": document(paragraph(SEEN, "", '<w:ind w:left="720" w:hanging="360"/>')),
+    "box that grows": document(
+        box(paragraph(SEEN))
+        .replace("<wp:docPr", '<wp:extent cx="1" cy="1"/><wp:docPr')
+        .replace("</wps:wsp>", "<a:spAutoFit/></wps:wsp>")
+    ),
+    "merged cell": document(table(paragraph(SEEN), cell='<w:vMerge w:val="restart"/>')),
+    "coloured formula": document(
+        f'<w:p><m:oMath><m:r><w:rPr><w:color w:val="FF0000"/></w:rPr><m:t>{SEEN}</m:t></m:r></m:oMath></w:p>'
+    ),
     "white on a dark cell": document(table(paragraph(SEEN, WHITE), cell=DARK)),
     "white on a dark paragraph": document(paragraph(SEEN, WHITE, DARK)),
     "white on a highlight": document(paragraph(SEEN, WHITE + '<w:highlight w:val="darkBlue"/>')),

@@ -21,6 +21,7 @@ ON_STYLE = (
     '<a:effectRef idx="0"><a:schemeClr val="accent1"/></a:effectRef><a:fontRef idx="minor"><a:schemeClr val="lt1"/></a:fontRef></p:style>'
 )
 CLEAR = '<a:gs pos="0"><a:srgbClr val="000000"><a:alpha val="0"/></a:srgbClr></a:gs>'
+WHITE = '<a:srgbClr val="FFFFFF"/>'
 ACCENT_TABLE, PLAIN_TABLE = "{5C22544A-7EE6-4342-B048-85BDC9FD1C3A}", "{2D5ABB26-0587-4C30-8999-92F81FD0307C}"
 
 
@@ -133,6 +134,14 @@ HIDDEN = {
         box(UNSEEN, run=named("accent1")),
     ),
     "black on a dark theme": dark(UNSEEN, "000000"),
+    "on a highlight of its colour": slide(
+        box(UNSEEN, run=fill("FF0000") + '<a:highlight><a:srgbClr val="FF0000"/></a:highlight>')
+    ),
+    "white by shares": slide(box(UNSEEN, run='<a:solidFill><a:scrgbClr r="100000" g="100000" b="100000"/></a:solidFill>')),
+    "white by its light": slide(box(UNSEEN, run='<a:solidFill><a:hslClr hue="0" sat="0" lum="100000"/></a:solidFill>')),
+    "white pattern": slide(
+        box(UNSEEN, run=f'<a:pattFill prst="pct5"><a:fgClr>{WHITE}</a:fgClr><a:bgClr>{WHITE}</a:bgClr></a:pattFill>')
+    ),
     "below a shape": slide(box(UNSEEN), box("above", shape=fill("1F3864"))),
     "in a group off the slide": slide(group(box(UNSEEN, left=50_000_000), 'x="0" y="0"')),
     "fallback": alternatives(box("choice"), box(UNSEEN)),
@@ -147,6 +156,12 @@ HIDDEN = {
 SHOWN = {
     "box": slide(box(SEEN)),
     "white on the shape's style": slide(box(SEEN, run=fill("FFFFFF"), style=ON_STYLE)),
+    "white on a highlight": slide(
+        box(SEEN, run=fill("FFFFFF") + '<a:highlight><a:srgbClr val="000080"/></a:highlight>')
+    ),
+    "dark by its light": slide(
+        box(SEEN, run='<a:solidFill><a:hslClr hue="14400000" sat="100000" lum="25000"/></a:solidFill>')
+    ),
     "white above a dark shape": slide(box("below", shape=fill("1F3864")), box(SEEN, run=fill("FFFFFF"))),
     "white above a band of the layout": added(
         added(making.slides(), box("band", shape=fill("1F3864")), LAYOUT), box(SEEN, run=fill("FFFFFF"))

@@ -85,6 +85,20 @@ def page(body: str, head: str = "") -> str:
         "<div popover>evil</div>",
         "<progress>evil</progress>",
         "<svg><defs><text>evil</text></defs></svg>",
+        "<div style='--o:0'><p style='opacity:var(--o)'>evil</p></div>",
+        "<style>:root{--o:1}.q{--o:none}.z{display:var(--o)}</style><div class=q><p class=z>evil</p></div>",
+        "<style>@layer a,b;@layer b{.y{display:none}}@layer a{p.y{display:block}}</style><p class=y>evil</p>",
+        "<style>@layer a{p#y{display:block}}.z{display:none}</style><p id=y class=z>evil</p>",
+        "<style>@layer a{.y{display:none!important}}.y{display:block!important}</style><p class=y>evil</p>",
+        "<style>@layer a.b{.y{display:block}}@layer a{.y{display:none}}</style><p class=y>evil</p>",
+        "<style>@layer a{@layer b{p.y{display:block}}.y{display:none}}</style><p class=y>evil</p>",
+        "<style>.y:not(:focus-within){opacity:0}</style><p class=y>evil</p>",
+        "<style>.y:not(:fullscreen){display:none}</style><p class=y>evil</p>",
+        "<style>details:not(:open)+p{display:none}</style><details></details><p>evil</p>",
+        "<style>@supports not (display:bogus){.y{display:none}}</style><p class=y>evil</p>",
+        "<div hidden=until-found style=display:block>evil</div>",
+        "<dialog class=y>evil</dialog>",
+        "<math><maction actiontype=toggle><mtext></mtext><mtext>evil</mtext></maction></math>",
         "<ruby><rp>evil</rp></ruby>",
     ],
 )
@@ -122,6 +136,17 @@ def test_what_a_browser_does_not_show_is_hidden(body: str) -> None:
         "<style>.js{.y{display:none}}</style><p class=y>good</p>",
         "<dialog open>good</dialog>",
         "<p><ruby>good<rp>(</rp></ruby></p>",
+        "<style>:root{--o:0}.q{--o:1}.z{opacity:var(--o)}</style><div class=q><p class=z>good</p></div>",
+        "<style>:root{--b:#fff}.q{--b:#000;--c:#fff}.z{background:var(--b);color:var(--c)}</style><div class=q><p class=z>good</div>",
+        "<style>@layer a{p#y{display:none}}.z{display:block}</style><p id=y class=z>good</p>",
+        "<style>@layer a,b;@layer b{p{display:block}}@layer a{p.y{display:none}}</style><p class=y>good</p>",
+        "<style>@supports (display:bogus){.y{display:none}}</style><p class=y>good</p>",
+        "<style>.y{display:flex}</style><div hidden class=y>good</div>",
+        "<style>dialog{display:block}</style><dialog>good</dialog>",
+        "<style type=text/template>.y{display:none}</style><p class=y>good</p>",
+        "<link rel=stylesheet media=print href='data:text/css,.y{display:none}'><p class=y>good</p>",
+        "<math><maction actiontype=toggle><mtext>good</mtext></maction></math>",
+        "<svg><text y=20 fill=none stroke=black>good</text></svg>",
     ],
 )
 def test_what_a_browser_shows_is_text(body: str) -> None:
@@ -202,6 +227,35 @@ HIDING_STYLES = (
     "rotate:0 1 0 100grad",
     "transform:skewX(90deg)",
     "transform:skew(0deg, -90deg)",
+    "opacity:sin(0)",
+    "opacity:calc(1 - abs(-1))",
+    "opacity:round(down, .9, 1)",
+    "opacity:pow(0, 2)",
+    "opacity:1e-9",
+    "opacity:env(nope, 0)",
+    "display:env(nope, none)",
+    "font-size:calc(sqrt(0) * 1px)",
+    "font:1e-2px serif",
+    "position:absolute;left:-1e5px",
+    "color:env(nope, #fff)",
+    "color:color(display-p3 1 1 1)",
+    "overflow:visible clip;height:0",
+    "contain:paint;height:0",
+    "zoom:1%",
+    "scale:1%",
+    "clip-path:inset(30% 0 70% 0)",
+    "clip-path:inset(49.9%)",
+    "clip-path:inset(0 5000px 0 0)",
+    "clip-path:rect(10px 5px 10px 5px)",
+    "clip-path:path('M0 0h1v1z')",
+    "clip-path:shape(from 0 0, line to 0 0)",
+    "position:absolute;clip:rect(9999px,9999px,9999px,9999px)",
+    "position:absolute;clip:rect(auto,0,auto,auto)",
+    "position:fixed;left:0;transform:translateX(-101%)",
+    "position:fixed;top:0;transform:translate3d(0,-100%,0)",
+    "position:fixed;bottom:0;translate:0 120%",
+    "--on:;display:var(--on) none",
+    "color:transparent;-webkit-text-stroke:1px white",
 )
 SHOWING_STYLES = (
     "width:calc(100% - 20px)",
@@ -243,6 +297,21 @@ SHOWING_STYLES = (
     "transform:rotate(90deg) skewX(-20deg)",
     "transform:matrix(0,1,-1,0,0,0)",
     "rotate:90deg",
+    "opacity:calc(sin(90deg))",
+    "font-size:1.6e1px",
+    "clip-path:inset(10px 0 10px 0 round 5px)",
+    "clip-path:inset(40% 0 0 0)",
+    "position:absolute;clip:rect(0px,600px,200px,0px)",
+    "clip-path:rect(0 100% 100% 0)",
+    "contain:content",
+    "overflow:visible clip;height:200px",
+    "zoom:120%",
+    "transform:scaleX(-1)",
+    "position:fixed;left:50%;top:50%;transform:translate(-50%,-50%)",
+    "position:fixed;top:0;left:0;transform:translateX(10%)",
+    "color:transparent;-webkit-text-stroke:1px #222",
+    "padding-left:env(safe-area-inset-left, 20px)",
+    "color:color(display-p3 0 0 0.5)",
 )
 
 
@@ -271,6 +340,19 @@ def test_columns_that_a_style_takes_away_are_hidden(columns: str) -> None:
     assert parsed.text.count("good") == 2
 
 
+def test_a_page_may_name_the_colour_of_its_text() -> None:
+    parsed = html.read_string("<html><body text=#ffffff>evil<p style=color:#000>Shown.</p></body></html>")
+    assert (parsed.text, parsed.hidden) == ("Shown.", "evil")
+
+
+def test_variables_of_elements_within_each_other_take_no_time() -> None:
+    start = time.process_time()
+    html.read_string("<div style='--a:1'>" + "<div style='opacity:var(--b)'>" * 4_000 + "x")
+    parsed = html.read_string("<div style='--a:1;opacity:var(--b)'>" * 4_000 + "x")
+    assert time.process_time() - start < 10
+    assert "parsing.styles" in [problem.code for problem in parsed.problems]
+
+
 def test_columns_without_number_take_no_time() -> None:
     columns = "<col span=1000 style=visibility:collapse>" * 20_000
     assert "good" not in html.read_string(page(f"<p>x</p><table>{columns}<tr><td>good</table>")).text
@@ -295,6 +377,7 @@ def test_rules_within_rules_stay_linear() -> None:
     start = time.monotonic()
     html.read_string(page("<p>x</p>", "<style>" + "a,b{& & &,i{display:none;" * 10_000 + "</style>"))
     html.read_string(page("<p>x</p>", "<style>" + "a{" * 200_000 + "</style>"))
+    html.read_string(page("<p>x</p>", "<style>" + "@layer x{" * 3_000 + ".y{display:none}</style>"))
     html.read_string(page('<p style="--a:var(--a) var(--a);opacity:var(--a)">x</p>'))
     assert time.monotonic() - start < 20
 

@@ -33,15 +33,22 @@ def form(text: str, more: str = "", box: str = "0 0 612 792", how: str = "") -> 
     )
 
 
-def page(content: str, resources: str = "", objects: tuple[str, ...] = (), catalog: str = "") -> bytes:
+def page(
+    content: str,
+    resources: str = "",
+    objects: tuple[str, ...] = (),
+    catalog: str = "",
+    more: str = "",
+    font: str = "Helvetica",
+) -> bytes:
     """A document of one page: `objects` have the numbers from 6 on."""
     content = f"BT /F 12 Tf 72 700 Td ({PLAIN}) Tj ET\n{content}"
     parts = (
         f"<< /Type /Catalog /Pages 2 0 R {catalog} >>",
         "<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
-        f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 4 0 R /Resources << /Font << /F 5 0 R >> {resources} >> >>",
+        f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 4 0 R {more} /Resources << /Font << /F 5 0 R >> {resources} >> >>",
         stream("", content),
-        "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>",
+        f"<< /Type /Font /Subtype /Type1 /BaseFont /{font} /Encoding /WinAnsiEncoding >>",
         *objects,
     )
     out, places = b"%PDF-1.7\n", []
@@ -81,6 +88,44 @@ HIDDEN = {
     "below the smallest of many areas": page(f"{words(UNSEEN)}1 1 1 rg {LARGE}{COVER}"),
     "in the colour of the last of many areas": page(f"{MANY}0 0 1 rg {COVER}{words(UNSEEN, '0 0 1 rg')}"),
     "outside a path of many corners": page(f"q 500 300 m {ROUND} W n {words(UNSEEN)} Q"),
+    "below a broad line": page(f"{words(UNSEEN)} 1 G 60 w 0 605 m 612 605 l S"),
+    "below slices": page(words(UNSEEN) + "1 g " + "".join(f"60 {590 + 3 * row} 500 3.1 re f " for row in range(12))),
+    "below a square": page(
+        words(UNSEEN),
+        objects=("<< /Type /Annot /Subtype /Square /Rect [60 580 560 620] /IC [1 1 1] /C [1 1 1] >>",),
+        more="/Annots [6 0 R]",
+    ),
+    "masked": page(
+        "/S gs " + words(UNSEEN),
+        "/ExtGState << /S 6 0 R >>",
+        (
+            "<< /SMask << /Type /Mask /S /Alpha /G 7 0 R >> >>",
+            stream("/Type /XObject /Subtype /Form /BBox [0 0 612 792] /Group << /S /Transparency >>", ""),
+        ),
+    ),
+    "in a white pattern": page(
+        "/Pattern cs /P scn " + words(UNSEEN),
+        "/Pattern << /P 6 0 R >>",
+        (
+            stream(
+                "/Type /Pattern /PatternType 1 /PaintType 1 /TilingType 1 /BBox [0 0 9 9] /XStep 9 /YStep 9 /Resources << >>",
+                "1 g 0 0 9 9 re f",
+            ),
+        ),
+    ),
+    "in a layer that is off on screens": page(
+        f"/OC /M BDC {words(UNSEEN)} EMC",
+        "/Properties << /M 6 0 R >>",
+        ("<< /Type /OCG /Name (draft) /Usage << /View << /ViewState /OFF >> >> >>",),
+        "/OCProperties << /OCGs [6 0 R] /D << /AS [<< /Event /View /Category [/View] /OCGs [6 0 R] >>] >> >>",
+    ),
+    "where a layer is off": page(
+        f"/OC /M BDC {words(UNSEEN)} EMC",
+        "/Properties << /M 7 0 R >>",
+        (LAYER, "<< /Type /OCMD /VE [/Not 6 0 R] >>"),
+        "/OCProperties << /OCGs [6 0 R] /D << >> >>",
+    ),
+    "in a font of the system below an area": page(f"{words(UNSEEN)}1 1 1 rg {COVER}", font="Calibri"),
     "stated in the place of others": marked(UNSEEN, "another text that is drawn"),
 }
 SHOWN = {
@@ -90,6 +135,20 @@ SHOWN = {
     "below a marker": page(f"{words(SEEN)} /G gs 1 1 0 rg {COVER}", "/ExtGState << /G << /BM /Multiply >> >>"),
     "below what one sees through": page(f"{words(SEEN)} /G gs 1 1 0 rg {COVER}", "/ExtGState << /G << /ca 0.3 >> >>"),
     "below a clipped area": page(f"{words(SEEN)} q 0 0 5 5 re W n 1 0 0 rg {COVER} Q"),
+    "above broad lines": page(f"0.9 G 60 w 0 605 m 612 605 l S 0 g {words(SEEN)}"),
+    "between rules": page(f"{words(SEEN)} 60 596 500 0.5 re f 60 615 500 0.5 re f"),
+    "in a font of the system": page(f"0.8 0.9 0.9 rg {COVER} 0 g {words(SEEN)}", font="Calibri"),
+    "in a layer": page(
+        f"/OC /M BDC {words(SEEN)} EMC",
+        "/Properties << /M 6 0 R >>",
+        (LAYER,),
+        "/OCProperties << /OCGs [6 0 R] /D << >> >>",
+    ),
+    "around a square": page(
+        words(SEEN),
+        objects=("<< /Type /Annot /Subtype /Square /Rect [60 580 560 620] /C [1 0 0] >>",),
+        more="/Annots [6 0 R]",
+    ),
     "in a frame": page(f"{words(SEEN)} 60 580 500 40 re S"),
     "above a picture": page(PICTURE + words(SEEN), "/XObject << /I 6 0 R >>", (IMAGE,)),
     "in white on a dark area of a form": page(

@@ -106,6 +106,7 @@ def decoy_strings() -> bytes:
     )
 
 
+STOP = '<stop><color rgb="FFFF0000"/></stop>'
 TEXT = "zebras are at the quay"
 RUN = "<r><t>seen </t></r><r><rPr>{}</rPr><t>" + TEXT + "</t></r>"
 HIDDEN = {
@@ -118,6 +119,16 @@ HIDDEN = {
     "tiny run": one_sheet(row(RUN.format('<sz val="1"/>'))),
     "texts are left out": one_sheet(row(TEXT), formats="General;General;General;"),
     "texts are replaced": one_sheet(row(TEXT), formats="0;0;0;&quot;approved&quot;"),
+    "white by its format": one_sheet(row(TEXT), formats="General;General;General;[White]@"),
+    "white by the number of a colour": one_sheet(row(TEXT), formats="[Color2]@"),
+    "on a pattern of its colour": one_sheet(
+        row(TEXT), fonts=font('rgb="FFFF0000"'),
+        fills='<fill><patternFill patternType="gray125"><fgColor rgb="FFFF0000"/><bgColor rgb="FFFF0000"/></patternFill></fill>',
+    ),
+    "on a gradient of its colour": one_sheet(
+        row(TEXT), fonts=font('rgb="FFFF0000"'),
+        fills=f"<fill><gradientFill>{2 * STOP}</gradientFill></fill>",
+    ),
     "row without height": one_sheet(row(TEXT, 'ht="0" customHeight="1"')),
     "column without width": one_sheet(row(TEXT), before='<cols><col min="1" max="1" width="0"/></cols>'),
     "below a merged cell": one_sheet(
@@ -132,6 +143,12 @@ HIDDEN = {
 }  # fmt: skip
 SHOWN = {
     "white on dark": one_sheet(row(TEXT), fonts=font('rgb="FFFFFFFF"'), fills=solid('rgb="FF1F3864"')),
+    "white by its format on dark": one_sheet(row(TEXT), formats="[White]@", fills=solid('rgb="FF1F3864"')),
+    "red by its format": one_sheet(row(TEXT), formats="[Red]@"),
+    "on a pattern": one_sheet(
+        row(TEXT),
+        fills='<fill><patternFill patternType="gray125"><fgColor rgb="FF000000"/><bgColor rgb="FFFFFFFF"/></patternFill></fill>',
+    ),
     "white on a theme": one_sheet(row(TEXT), fonts=font('theme="0"'), fills=solid('theme="1"')),
     "white on a tint": one_sheet(row(TEXT), fonts=font('theme="0"'), fills=solid('theme="0" tint="-0.5"')),
     "format with a place for texts": one_sheet(row(TEXT), formats="_(* #,##0_);_(* (#,##0);_(* &quot;-&quot;_);_(@_)"),

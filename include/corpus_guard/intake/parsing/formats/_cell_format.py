@@ -24,6 +24,7 @@ _PIECE: Final = re.compile(
     re.IGNORECASE,
 )
 _CONDITION: Final = re.compile(r"(<=|>=|<>|<|>|=)\s*(-?\d{1,15}(?:\.\d{1,15})?)")
+_COLOR: Final = re.compile(r"black|blue|cyan|green|magenta|red|white|yellow|color ?\d{1,2}")
 _CURRENCY: Final = re.compile(r"\$([^-\]]{1,8})")
 _ELAPSED: Final = re.compile(r"[hms]+", re.IGNORECASE)
 _MAX_CODE_CHARS: Final = 300
@@ -84,6 +85,19 @@ def _choose_section(sections: tuple[str, ...], value: float) -> tuple[str, bool]
     if value < 0 and len(sections) > 1:
         return sections[1], True
     return (sections[2] if value == 0 and len(sections) > 2 else sections[0]), False
+
+
+def find_color(text: str, code: str) -> str:
+    """Return the colour that a format gives to what a cell shows, in lower case: a word, or "color" and a number; empty: none."""
+    if "[" not in code:
+        return ""
+    sections = _split(code)
+    try:
+        section = _choose_section(sections[:3], float(text))[0]
+    except ValueError:
+        section = sections[3] if len(sections) > 3 else next((each for each in sections if "@" in each), "")
+    brackets = (piece["bracket"].lower() for piece in _pieces(section) if piece["bracket"])
+    return next((bracket for bracket in brackets if _COLOR.fullmatch(bracket)), "")
 
 
 def show_text(text: str, code: str) -> tuple[str, bool]:

@@ -1,11 +1,12 @@
 """The part of CSS that hides text: some twenty properties, inline or in ``<style>``, parsed by tinycss2.
 
 A rule that hides text counts unless the element itself takes it back, or a rule that weighs more: by ``!important``, by its
-selector (roughly), by its place. Blocks of at-rules count where they hold on every wide screen (`_css_media`), and animations
-by where they end. A value that browsers do not accept counts only where there is no other (`_css_values`). Text wrongly called
-hidden is screened and not published, which is the safe side.
+layer, by its selector (roughly), by its place. Blocks of at-rules count where they hold on every wide screen (`_css_media`),
+and animations by where they end. A value that browsers do not accept counts only where there is no other (`_css_values`).
+Text wrongly called hidden is screened and not published, which is the safe side.
 
-Not computed: masks of pictures, queries of containers, and what lies over a text.
+Not computed: masks of pictures, queries of containers, colours made from another one, the place of a text in a box around it that
+cuts off what goes beyond it, and what lies over a text.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from math import pi
-from typing import TYPE_CHECKING
+from math import inf, pi
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote_to_bytes
 
 import tinycss2
+from resiliparse.parse.html import ElementNode
 from tinycss2 import color4
 
 from corpus_guard.intake.parsing.formats import _css_media
@@ -28,7 +30,7 @@ from corpus_guard.intake.parsing.formats._css_math import calculate
 from corpus_guard.intake.parsing.formats._css_values import is_accepted
 
 if TYPE_CHECKING:
-    from resiliparse.parse.html import DocumentNode, ElementNode
+    from resiliparse.parse.html import DocumentNode
     from tinycss2.ast import Node
 
 Color = tuple[int, int, int, int]
@@ -50,17 +52,23 @@ _MAX_SELECTOR_CHARS = 2_000  # of one that is put together from rules within rul
 _MAX_SHEET_CHARS = 1_000_000  # of all style sheets of one document; tinycss2 reads about 300,000 a second
 _MAX_STYLE_CHARS = 100_000  # of one style attribute
 _CACHED_STYLE_CHARS = 4_000
+_MAX_LAYER_DEPTH = 20  # cascade layers within each other; deeper ones count as one
+_MAX_SCOPES = 50  # elements with variables within each other
 _MAX_VARIABLES = 20  # replaced in one value
 _MAX_VARIABLE_CHARS = 200
 _WATCHED = re.compile(
-    r"display|visibility|opacity|font|color|background|position|left|top|right|bottom|inset|margin|text-indent|clip|height"
-    r"|width|overflow|animation|transform|scale|translate|rotate|filter|mask|content|zoom|spacing|fill"
+    r"display|visibility|contain|opacity|font|color|background|position|left|top|right|bottom|inset|margin|text-indent|clip|height"
+    r"|width|overflow|animation|transform|scale|translate|rotate|filter|mask|content|zoom|spacing|fill|stroke"
 )
 _PICTURE = re.compile(r"url\(([\"']?)data:(?!text/css)[\w/+.;=-]{1,80};base64,[A-Za-z0-9+/=]*\1\)", re.IGNORECASE)
 _NAMES = re.compile(r"[.#]([\w-]+)")
 _NOT_PLAIN = re.compile(r"[\\\[(\"']")  # a selector whose names are not all names of elements
 # What the parser does not know.
-_ALWAYS = re.compile(r":(?:(?:lang|dir)\([^()]*\)|not\(:target\)|defined\b|scope\b|focus-visible\b)")
+_ALWAYS = re.compile(
+    r":(?:(?:lang|dir)\([^()]*\)|not\(:(?:target|target-within|focus-within|focus-visible|fullscreen|modal|popover-open|autofill"
+    r"|picture-in-picture)\)|(?:defined|scope|focus-visible|valid|in-range)\b)"
+)
+_OPEN = re.compile(r":open\b")
 _OLD_IS = re.compile(r":(?:-webkit-any|-moz-any|matches)\(")
 _QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'|:where\([^()]*\)")
 _IDS, _CLASSES, _TYPES = (
@@ -68,9 +76,12 @@ _IDS, _CLASSES, _TYPES = (
     re.compile(r"\.[\w-]|\[|(?<!:):[\w-]"),
     re.compile(r"(?<![\w#.:[=~^$*|-])[a-z]"),
 )
+_GLOBAL_VALUES = frozenset({"initial", "inherit", "unset", "revert", "revert-layer"})
+_CONDITION = re.compile(r"(not\s*)?\(\s*([a-z-]+)\s*:([^()]*(?:\([^()]*\)[^()]*)*)\)")
 _ROOTS = frozenset({":root", "html", "body", "*"})
 _ANIMATING = frozenset({"keyframes", "-webkit-keyframes"})
 _REGISTERED = "@property"  # stands for the selector of a variable's first value
+_LAYER = "@layer"  # stands for the selector where a layer is named
 _FRAME = re.compile(r"@(first|last) (.+)", re.DOTALL)  # stands for the selector of a step of an animation
 _TIME = re.compile(r"(\d{1,9}(?:\.\d{0,9})?|\.\d{1,9})(m)?s")
 _LONG = 60.0  # seconds
@@ -79,6 +90,7 @@ _VARIABLE = re.compile(r"var\(\s*(--[\w-]+)\s*(?:,([^()]*))?\)")
 _FONT_SIZE = re.compile(r"(?<![^\s])((?:\d+(?:\.\d*)?|\.\d+)(?:px|pt|r?em|%))(?=[\s/])|(?<![^\s])(0)(?=[\s/])")
 _SCALE = re.compile(r"scale(?:x|y|3d)?\(([^()]*)\)")
 _TRANSLATE = re.compile(r"translate(?:x|y|3d)?\(([^()]*)\)")
+_MOVED = re.compile(r"translate(x|y|3d|)\(([^()]*)\)")
 _MATRIX = re.compile(r"matrix(?:3d)?\(([^()]*)\)")
 _ROTATED = re.compile(r"rotate([xy]|3d)\(([^()]*)\)")
 _SKEWED = re.compile(r"skew[xy]?\(([^()]*)\)")
@@ -87,21 +99,22 @@ _DEGREES = {"deg": 1.0, "grad": 0.9, "rad": 180 / pi, "turn": 360.0}
 _EDGE = 1.0  # degrees off a right angle, from which nothing of a plane is to be seen
 _FADED = re.compile(r"opacity\(0*(?:\.0+)?%?\)")
 _NUMBER = re.compile(r"([+-]?(?:\d{1,9}(?:\.\d{0,9})?|\.\d{1,9}))(px|pt|em|rem|ex|ch|vw|vh|%|in|cm|mm)?")
-_CLIPPED = re.compile(
-    r"rect\(\s*[01](?:px)?[\s,]+[01]|inset\((?:[5-9]\d|100)%|inset\([^()]*(?<![\d.])100%|xywh\(\S+ \S+ (?:0|\S+ 0)|(?:circle|ellipse)\(0"
-    r"|polygon\((?:[a-z]+,)?[\s0,px%]*\)"
-)
+_CLIPPED = re.compile(r"xywh\(\S+ \S+ (?:0|\S+ 0)|(?:circle|ellipse)\((?:\S+ )?0|polygon\((?:[a-z]+,)?[\s0,px%]*\)")
+_INSET, _RECT = re.compile(r"inset\(([^()]*?)(?:round[^()]*)?\)"), re.compile(r"rect\(([^()]*?)(?:round[^()]*)?\)")
 _POLYGON = re.compile(r"polygon\((?:[a-z]+,)?([^()]{1,2000})\)")
 _CIRCLE = re.compile(
     r"(?:circle|ellipse)\(\s*([\d.]+(?:px|%))(?: [\d.]+(?:px|%))? at (-?[\d.]+(?:px|%)) (-?[\d.]+(?:px|%))\s*\)"
 )
 _POINT = re.compile(r"path\([\"']\s*m[-\d.,\s]*z?\s*[\"']\)")  # a path of no lines
+_LINES = re.compile(r"(?:path|shape)\([^()]*\)")
 _BOX = 1_000.0  # px of the box that a shape clips, each way
+_WIDEST = 2_000.0  # px, for insets in pixels
+_WHOLE = 0.99  # share of a box
 _MAX_CHANNEL_DIFFERENCE = 32
 _MAX_CONTRAST = 1.2  # to 21; WCAG asks for 3 at least
 _MIN_ALPHA = 0.1
 _SVG_TEXT = frozenset({"svg", "g", "text", "tspan", "textpath", "switch"})
-_SVG_ATTRIBUTES = ("display", "visibility", "opacity", "fill", "fill-opacity", "font-size")
+_SVG_ATTRIBUTES = ("display", "visibility", "opacity", "fill", "fill-opacity", "font-size", "stroke", "stroke-width")
 _LOGICAL = {
     "block-size": "height", "inline-size": "width", "max-block-size": "max-height", "max-inline-size": "max-width",
     "overflow-block": "overflow-y", "overflow-inline": "overflow-x",
@@ -133,6 +146,7 @@ _BRACKET = re.compile(r"\([^()]*\)")
 _GROUND_WORD = re.compile(r"(?<![\w#.%+-])-?[a-z][\w-]*¤?")
 _SYSTEM_COLORS = {"canvas": WHITE, "canvastext": BLACK, "field": WHITE, "fieldtext": BLACK}
 _LAB_SPACES = {"lab": "xyz-d50", "lch": "xyz-d50", "oklab": "xyz-d65", "oklch": "xyz-d65"}
+_WIDE_SPACES = frozenset({"display-p3", "a98-rgb", "prophoto-rgb", "rec2020", "srgb-linear"})
 _XYZ_MATRICES = {
     "xyz-d65": (
         (3.2409699419, -1.5373831776, -0.4986107603),
@@ -146,11 +160,13 @@ _XYZ_MATRICES = {
     ),
 }
 """Linear light of sRGB, of the coordinates XYZ under either white."""
+_LEAST_STROKE = 0.5  # px
 _CROWDED = -10  # px between letters
 _OFF_SCREEN = 500  # px or pt; less is layout
 _FAR_OFF_SCREEN = 5_000  # px or pt; slides of a gallery lie nearer, and so does the end of a wide page
 _CENTRED = 2_000  # px or pt; boxes in the middle of a page have half their width as a margin
 _SMALLEST_SCALE = 0.02
+_CONTAINING = frozenset({"paint", "strict", "content"})
 _TRANSFORMING = frozenset({"transform", "scale", "translate", "rotate"})
 _PLACING = frozenset({"text-indent", "margin", "margin-left", "margin-top", "left", "top", "right", "bottom", "inset"})
 _HEIGHTS, _WIDTHS = ("height", "max-height"), ("width", "max-width")
@@ -158,21 +174,29 @@ _TINY = {"px": 1.0, "pt": 1.0, "em": 0.1, "rem": 0.1, "%": 10.0, "vw": 0.05, "vh
 _PIXELS = {"em": 16, "rem": 16, "%": 5, "vw": 10, "vh": 10, "in": 96, "cm": 38}
 
 
+class Rule(NamedTuple):
+    """A rule of a style sheet."""
+
+    selector: str
+    declarations: Declarations
+    layer: tuple[str, ...] = ()  # names of the cascade layers around it, the outermost first
+
+
 @dataclass(frozen=True, slots=True)
 class StyleSheets:
     """Rules of style sheets, in source order, as far as they can hide or show text."""
 
-    rules: tuple[tuple[str, Declarations], ...] = ()  # selector, declarations
+    rules: tuple[Rule, ...] = ()
     complete: bool = True  # False: the sheets are longer than what is read
 
     @classmethod
     def parse(cls, sheets: Iterable[str]) -> StyleSheets:
         """Parse style sheets; blocks of at-rules are passed over, unless they hold on every screen."""
-        rules: list[tuple[str, Declarations]] = []
+        rules: list[Rule] = []
         budget, complete = _MAX_SHEET_CHARS, True
         for sheet in (_PICTURE.sub("url()", each) for each in sheets):
             complete = complete and len(sheet) <= budget
-            rules.extend(_parse_sheet(sheet[:budget]))
+            rules.extend(_parse_sheet(sheet[:budget], len(rules)))
             budget -= len(sheet[:budget])
         return cls(tuple(rules), complete)
 
@@ -200,16 +224,16 @@ class DocumentStyles:
         sheets = [
             _read_data_address(link.getattr("href") or "")
             for link in links
-            if "alternate" not in (link.getattr("rel") or "").lower()
+            if "alternate" not in (link.getattr("rel") or "").lower() and _is_applied(link)
         ]
         styles = document.query_selector_all("style").values()
-        sheets += [style.text or "" for style in styles if _css_media.holds((style.getattr("media") or "all").lower())]
+        sheets += [style.text or "" for style in styles if _is_applied(style)]
         embedded = StyleSheets.parse(filter(None, sheets))
         rules = _leave_out_unused((*linked.rules, *embedded.rules), document)
         self.complete = linked.complete and embedded.complete and len(rules) <= _MAX_SELECTORS
         self._variables: dict[str, str] = {}  # of the whole document
         self._frames: dict[str, dict[str, Declarations]] = {}  # first and last, of animations that hide
-        for selector, declarations in sorted(rules[:_MAX_SELECTORS], key=lambda rule: _weigh_selector(rule[0])):
+        for selector, declarations, _ in _sort_rules(rules[:_MAX_SELECTORS]):
             if selector.lower() in _ROOTS or selector == _REGISTERED:
                 self._variables.update((name, value) for name, value in declarations.items() if name.startswith("--"))
             if frame := _FRAME.fullmatch(selector):
@@ -217,6 +241,8 @@ class DocumentStyles:
                 continue
             for element in _select(document, selector):
                 self._rules.setdefault(element, []).append(declarations)
+        self._scope_of: dict[ElementNode, ElementNode | None] = {}  # the nearest around each that was passed
+        self._scopes = self._read_scopes(document)
 
     def __contains__(self, element: ElementNode) -> bool:
         return element in self._rules
@@ -227,16 +253,18 @@ class DocumentStyles:
         for attribute, name in (("color", "color"), ("bgcolor", "background-color")):
             if element.hasattr(attribute):
                 values[name] = (element.getattr(attribute) or "").strip().lower()
+        if element.node_name == "BODY" and element.hasattr("text"):
+            values["color"] = (element.getattr("text") or "").strip().lower()
         if (element.node_name or "").lower() in _SVG_TEXT:
             values.update((name, element.getattr(name) or "") for name in _SVG_ATTRIBUTES if element.hasattr(name))
         for declarations in self._rules.get(element, ()):
             values.update(declarations)
         values.update(self._own_style(element))
         _settle(values)
-        self._replace_variables(values)
+        self._replace_variables(element, values)
         if self._frames and not _find_removal(values) and not _find_concealment(values):
-            self._animate(values)
-        is_hidden = element.hasattr("hidden") or element.hasattr("popover")
+            self._animate(element, values)
+        is_hidden = _is_closed(element, values.get("display", ""))
         if not values and not is_hidden:
             return ElementStyle()
         backgrounds = (
@@ -245,11 +273,14 @@ class DocumentStyles:
             for color in _parse_colors(values.get(name, ""))
         )
         is_cut_out = "text" in values.get("background-clip", values.get("-webkit-background-clip", ""))
-        color = "" if is_cut_out else values.get("-webkit-text-fill-color", "")
+        fill = "" if is_cut_out else values.get("-webkit-text-fill-color", "")
+        color = next(_parse_colors(fill or values.get("color", "")), None)
+        if color == TRANSPARENT and (outline := _find_outline(values)) is not None:
+            color = outline
         return ElementStyle(
             gone=_find_removal(values) or ("display" if is_hidden else ""),
             unseen=_find_concealment(values),
-            color=next(_parse_colors(color or values.get("color", "")), None),
+            color=color,
             background=next((color for color in backgrounds if color != TRANSPARENT), None),
             fill=_find_fill(values),
             overflows=values.get("overflow") == "visible",
@@ -263,7 +294,7 @@ class DocumentStyles:
         self.complete = self.complete and len(style) <= _MAX_STYLE_CHARS
         return _parse_declarations(style[:_MAX_STYLE_CHARS])
 
-    def _animate(self, values: dict[str, str]) -> None:
+    def _animate(self, element: ElementNode, values: dict[str, str]) -> None:
         """Write what an animation shows at its end, or all the time, into the values of an element."""
         parts = ("", "-name", "-fill-mode", "-iteration-count", "-play-state", "-direction", "-duration", "-delay")
         words = [
@@ -286,18 +317,57 @@ class DocumentStyles:
             values.update(last)
         elif "infinite" in words:
             values.update((name, value) for name, value in last.items() if first.get(name) == value)
-        self._replace_variables(values)
+        self._replace_variables(element, values)
 
-    def _replace_variables(self, values: dict[str, str]) -> None:
+    def _replace_variables(self, element: ElementNode, values: dict[str, str]) -> None:
         """Write what variables stand for into the values of an element."""
 
         def stands_for(use: re.Match[str]) -> str:
-            return (values.get(use[1]) or self._variables.get(use[1]) or use[2] or "")[:_MAX_VARIABLE_CHARS].strip()
+            value = next((each[use[1]] for each in scopes if use[1] in each), use[2] or "")
+            return value[:_MAX_VARIABLE_CHARS].strip()
 
-        for name in [name for name, value in values.items() if "var(" in value]:
+        names = [name for name, value in values.items() if "var(" in value]
+        scopes = [values, *self._scopes_around(element), self._variables] if names else []
+        for name in names:
             for _ in range(_MAX_VARIABLES):
                 values[name] = _VARIABLE.sub(stands_for, values[name], count=1)
             values[name] = calculate(values[name])
+
+    def _scopes_around(self, element: ElementNode) -> list[Declarations]:
+        """Return the variables of the elements around one, the nearest first: they are inherited."""
+        scopes: list[Declarations] = []
+        around = self._find_scope(element)
+        while around is not None and len(scopes) < _MAX_SCOPES:
+            scopes.append(self._scopes[around])
+            around = self._find_scope(around)
+        self.complete = self.complete and around is None
+        return scopes
+
+    def _find_scope(self, element: ElementNode) -> ElementNode | None:
+        """Return the nearest element around one that sets variables; each element is passed once."""
+        passed: list[ElementNode] = []
+        around = element.parent if self._scopes else None
+        while isinstance(around, ElementNode) and around not in self._scopes and around not in self._scope_of:
+            passed.append(around)
+            around = around.parent
+        scope = None
+        if isinstance(around, ElementNode):
+            scope = around if around in self._scopes else self._scope_of.get(around)
+        self._scope_of.update(dict.fromkeys(passed, scope))
+        return scope
+
+    def _read_scopes(self, document: DocumentNode) -> dict[ElementNode, Declarations]:
+        """Return the variables that elements below the body set, in rules or by themselves."""
+        scopes: dict[ElementNode, Declarations] = {}
+        for element, rules in self._rules.items():
+            variables = {name: value for each in rules for name, value in each.items() if name.startswith("--")}
+            if variables and element.node_name not in {"HTML", "BODY"}:
+                scopes[element] = variables
+        for element in document.query_selector_all("[style*='--']").values():
+            own = {name: value for name, value in self._own_style(element).items() if name.startswith("--")}
+            if own:
+                scopes[element] = {**scopes.get(element, {}), **own}
+        return scopes
 
 
 @lru_cache(maxsize=16_384)
@@ -326,15 +396,66 @@ def _luminance(color: Color) -> float:
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
+def _is_closed(element: ElementNode, display: str) -> bool:
+    """Return whether an element is hidden for what it is, which a value of ``display`` takes back."""
+    if (element.getattr("hidden") or "").lower() == "until-found":
+        return True
+    is_closed = element.hasattr("hidden") or element.hasattr("popover")
+    is_closed = is_closed or (element.node_name in {"DIALOG", "dialog"} and not element.hasattr("open"))
+    return is_closed and (not display or display in _GLOBAL_VALUES)
+
+
+def _is_applied(sheet: ElementNode) -> bool:
+    """Return whether an element brings a style sheet that holds on a screen."""
+    kind = (sheet.getattr("type") or "text/css").partition(";")[0].strip().lower()
+    return kind in {"text/css", ""} and _css_media.holds((sheet.getattr("media") or "all").lower())
+
+
+def _find_outline(values: Declarations) -> Color | None:
+    """Return the colour in which the edges of letters are drawn; None where they are not."""
+    stroke = values.get("-webkit-text-stroke", "")
+    width = values.get("-webkit-text-stroke-width", stroke)
+    is_drawn = any(_pixels(each) >= _LEAST_STROKE for each in _split(width)) or "medium" in width or "thick" in width
+    color = next(_parse_colors(values.get("-webkit-text-stroke-color", stroke)), None)
+    return color if is_drawn and color != TRANSPARENT else None
+
+
 def _find_fill(values: Declarations) -> Color | None:
     if values.get("fill") == "none" or _is_faint(values.get("fill-opacity")):
-        return TRANSPARENT
+        stroke = parse_color(values.get("stroke", ""))
+        return stroke if stroke and not _is_at_most(values.get("stroke-width", "1"), 0) else TRANSPARENT
     return VARIED if values.get("fill", "").startswith(("url(", "current")) else parse_color(values.get("fill", ""))
 
 
-def _leave_out_unused(
-    rules: Sequence[tuple[str, Declarations]], document: DocumentNode
-) -> Sequence[tuple[str, Declarations]]:
+def _sort_rules(rules: Sequence[Rule]) -> Iterator[Rule]:
+    """Yield rules in the order in which they count, the weightiest last: by their layers, their selectors, their places.
+
+    A layer counts less than those named after it and than what is in none; with what is important it is the other way
+    around (CSS Cascade 5, 6.4.4).
+    """
+    if not any(rule.layer for rule in rules):
+        yield from sorted(
+            (rule for rule in rules if rule.selector != _LAYER), key=lambda rule: _weigh_selector(rule[0])
+        )
+        return
+    places: dict[tuple[str, ...], int] = {}
+    for rule in rules:
+        for depth in range(1, len(rule.layer) + 1):
+            places.setdefault(rule.layer[:depth], len(places))
+    parts: list[tuple[tuple[float, ...], tuple[int, int, int], Rule]] = []
+    for rule in rules:
+        order = (*(float(places[rule.layer[: depth + 1]]) for depth in range(len(rule.layer))), inf)
+        important = {name: value for name, value in rule.declarations.items() if "!" in name[:2]}
+        usual = {name: value for name, value in rule.declarations.items() if name not in important}
+        weight = _weigh_selector(rule.selector)
+        parts.append((order, weight, rule._replace(declarations=usual)))
+        if important:
+            parts.append((tuple(-place for place in order), weight, rule._replace(declarations=important)))
+    parts.sort(key=lambda part: part[:2])
+    yield from (rule for _, _, rule in parts if rule.selector != _LAYER)
+
+
+def _leave_out_unused(rules: Sequence[Rule], document: DocumentNode) -> Sequence[Rule]:
     """Return the rules that may select something: all but those for a class or an id that no element has."""
     if not rules:
         return rules
@@ -343,9 +464,9 @@ def _leave_out_unused(
         names.update((element.getattr("class") or "").lower().split())
         names.add((element.getattr("id") or "").lower())
     return [
-        (selector, declarations)
-        for selector, declarations in rules
-        if _NOT_PLAIN.search(selector) or names.issuperset(_NAMES.findall(selector.lower()))
+        rule
+        for rule in rules
+        if _NOT_PLAIN.search(rule.selector) or names.issuperset(_NAMES.findall(rule.selector.lower()))
     ]
 
 
@@ -358,7 +479,9 @@ def _select(document: DocumentNode, selector: str) -> Iterable[ElementNode]:
     except ValueError:  # resiliparse does not know it
         pass
     try:
-        return document.query_selector_all(_OLD_IS.sub(":is(", _ALWAYS.sub("", selector)) or "*").values()
+        return document.query_selector_all(
+            _OLD_IS.sub(":is(", _OPEN.sub("[open]", _ALWAYS.sub("", selector))) or "*"
+        ).values()
     except ValueError:  # ::before, or another one that selects no text that is read here
         return ()
 
@@ -372,19 +495,30 @@ def _weigh_selector(selector: str) -> tuple[int, int, int]:
     return ids, classes, types
 
 
-def _parse_sheet(sheet: str) -> Iterator[tuple[str, Declarations]]:
-    """Yield (selector, declarations) of the rules that may hide or show text."""
+def _parse_sheet(sheet: str, number: int) -> Iterator[Rule]:
+    """Yield the rules that may hide or show text, and the layers in the order of their names; `number`: of rules before it."""
     nodes = tinycss2.parse_stylesheet(sheet, skip_comments=True, skip_whitespace=True)
-    pending: list[tuple[Node, str]] = [(node, "") for node in reversed(nodes)]  # and the selector around it
+    # Each with the selector and the layers around it.
+    pending: list[tuple[Node, str, tuple[str, ...]]] = [(node, "", ()) for node in reversed(nodes)]
     while pending:
-        node, outer = pending.pop()
+        node, outer, layer = pending.pop()
+        if node.type == "at-rule" and node.lower_at_keyword == "layer":
+            number += 1
+            names = [_to_text(part).strip() for part in _split_arguments(node.prelude)]
+            paths = [(*layer, *(name.split(".") if name else [f"unnamed {number}"])) for name in names]
+            inner_layers = [path[:_MAX_LAYER_DEPTH] for path in paths]
+            if node.content is None:
+                yield from (Rule(_LAYER, {}, each) for each in inner_layers)
+                continue
+            layer = inner_layers[0]
+            yield Rule(_LAYER, {}, layer)
         if node.type == "at-rule" and node.lower_at_keyword == "import":
             inner = tinycss2.parse_stylesheet(_read_import(node), skip_comments=True, skip_whitespace=True)
-            pending += [(each, "") for each in reversed(inner)]
+            pending += [(each, "", layer) for each in reversed(inner)]
             continue
         if node.type == "at-rule" and node.lower_at_keyword == "property" and node.content is not None:
             values = _read_declarations(tinycss2.parse_blocks_contents(node.content, skip_comments=True))
-            yield _REGISTERED, {_to_text(node.prelude): values.get("initial-value", "")}
+            yield Rule(_REGISTERED, {_to_text(node.prelude): values.get("initial-value", "")})
             continue
         if node.type == "at-rule" and node.lower_at_keyword in _ANIMATING and node.content is not None:
             yield from _read_frames(node)
@@ -400,13 +534,14 @@ def _parse_sheet(sheet: str) -> Iterator[tuple[str, Declarations]]:
         inner = parse(node.content, skip_comments=True, skip_whitespace=True)
         declarations = _read_declarations(inner)
         for selector in selectors:
-            if any(map(_WATCHED.search, declarations)) or (selector.lower() in _ROOTS and declarations):
-                yield selector, declarations
+            is_needed = any(name.startswith("--") or _WATCHED.search(name) for name in declarations)
+            if is_needed or (selector.lower() in _ROOTS and declarations):
+                yield Rule(selector, declarations, layer)
         around = selectors[0] if len(selectors) == 1 else f":is({','.join(selectors)})" if selectors else ""
-        pending += [(each, around) for each in reversed(inner) if each.type in {"at-rule", "qualified-rule"}]
+        pending += [(each, around, layer) for each in reversed(inner) if each.type in {"at-rule", "qualified-rule"}]
 
 
-def _read_frames(rule: Node) -> Iterator[tuple[str, Declarations]]:
+def _read_frames(rule: Node) -> Iterator[Rule]:
     """Yield the first and the last step of an animation, as far as they hide text."""
     name = _to_text(rule.prelude).strip("\"'").lower()
     for step in tinycss2.parse_rule_list(rule.content, skip_comments=True, skip_whitespace=True):
@@ -419,9 +554,9 @@ def _read_frames(rule: Node) -> Iterator[tuple[str, Declarations]]:
             places = {_to_text([token]).lower() for token in step.prelude}
             text = _to_text(step.prelude).lower()
             if "from" in places or "0%" in text.split(",")[0].split():
-                yield f"@first {name}", declarations
+                yield Rule(f"@first {name}", declarations)
             if "to" in places or "100%" in text:
-                yield f"@last {name}", declarations
+                yield Rule(f"@last {name}", declarations)
 
 
 def _read_import(rule: Node) -> str:
@@ -454,7 +589,10 @@ def _holds(rule: Node) -> bool:
     if rule.lower_at_keyword == "media":
         return _css_media.holds(prelude)
     if rule.lower_at_keyword == "supports":
-        return not prelude.startswith("not")
+        condition = _CONDITION.fullmatch(prelude)
+        if condition is not None and condition[1]:
+            return not is_accepted(condition[2], condition[3].strip())
+        return not prelude.startswith("not") and (condition is None or is_accepted(condition[2], condition[3].strip()))
     return rule.lower_at_keyword in {"layer", "scope"}
 
 
@@ -571,7 +709,10 @@ def _find_removal(values: Declarations) -> str:
         return "colour"
     if _is_faint(values.get("opacity")) or _FADED.search(values.get("filter", "")) or _is_masked(values):
         return "opacity"
-    clips = any(values.get(f"overflow{axis}", "").startswith(("hidden", "clip")) for axis in ("", "-x", "-y"))
+    overflows = " ".join(values.get(f"overflow{axis}", "") for axis in ("", "-x", "-y")).split()
+    clips = not {"hidden", "clip"}.isdisjoint(overflows) or not _CONTAINING.isdisjoint(
+        values.get("contain", "").split()
+    )
     return _find_clipping(values, clips=clips) or _find_transformation(values) or _find_distance(values, clips=clips)
 
 
@@ -598,7 +739,28 @@ def _is_empty_shape(path: str) -> bool:
     if circle := _CIRCLE.match(path):
         radius, x, y = map(_of_box, circle.groups())
         return min(x, y) + radius <= 0 or max(x, y) - radius >= _BOX
-    return bool(_POINT.match(path))
+    lines = _LINES.match(path)
+    is_dot = lines is not None and all(abs(float(number[1])) <= 1 for number in _NUMBER.finditer(lines[0]))
+    return bool(_POINT.match(path)) or is_dot
+
+
+def _is_flat(path: str) -> bool:
+    """Return whether the rectangle that ``clip`` or ``clip-path`` leaves has hardly any width or height."""
+    if (inset := _INSET.match(path)) and (sides := _split(inset[1])):
+        sides = (sides * 4)[:4] if len(sides) != 3 else [*sides, sides[1]]  # top, right, bottom, left
+        return any(_share(sides[side]) + _share(sides[side + 2]) >= _WHOLE for side in (0, 1))
+    if (rect := _RECT.match(path)) and len(sides := _split(rect[1])) == 4:
+        starts, ends = (sides[0], sides[3]), (sides[2], sides[1])
+        return any(
+            (inf if end == "auto" else _of_box(end)) - _of_box(start) <= 1
+            for start, end in zip(starts, ends, strict=True)
+        )
+    return False
+
+
+def _share(inset: str) -> float:
+    """Return the share of a box that an inset takes; of a box that is as wide as a page where it is in pixels."""
+    return _of_box(inset) / (_BOX if inset.endswith("%") else _WIDEST)
 
 
 def _of_box(length: str) -> float:
@@ -608,7 +770,7 @@ def _of_box(length: str) -> float:
 
 def _find_clipping(values: Declarations, *, clips: bool) -> str:
     path = values.get("clip-path", values.get("-webkit-clip-path", ""))
-    if _CLIPPED.search(values.get("clip", "") + path) or _is_empty_shape(path):
+    if _CLIPPED.search(path) or _is_empty_shape(path) or _is_flat(path) or _is_flat(values.get("clip", "")):
         return "clipped"
     scrolls = any(values.get(f"overflow{axis}", "").startswith(("auto", "scroll")) for axis in ("", "-y"))
     flat = [name for names in (_HEIGHTS if clips or scrolls else (), _WIDTHS if clips else ()) for name in names]
@@ -621,13 +783,13 @@ def _find_distance(values: Declarations, *, clips: bool) -> str:
 
 
 def _find_transformation(values: Declarations) -> str:
-    if _is_at_most(values.get("zoom"), _SMALLEST_SCALE) or _pixels(values.get("letter-spacing")) <= _CROWDED:
+    if _is_small_factor(values.get("zoom", "")) or _pixels(values.get("letter-spacing")) <= _CROWDED:
         return "tiny"
     if _TRANSFORMING.isdisjoint(values):
         return ""
     transform = values.get("transform", "")
     scales = (*_SCALE.findall(transform), values.get("scale", ""))
-    is_tiny = any(_is_at_most(each, _SMALLEST_SCALE) for scale in scales for each in _split(scale))
+    is_tiny = any(_is_small_factor(each) for scale in scales for each in _split(scale))
     if is_tiny or _is_edgewise(transform, values.get("rotate", "")):
         return "tiny"
     matrices = (_split(matrix) for matrix in _MATRIX.findall(transform))
@@ -638,7 +800,30 @@ def _find_transformation(values: Declarations) -> str:
         for move in moves
         for each in _split(move)
     )
-    return "off_page" if is_far else ""
+    return "off_page" if is_far or _is_pushed_out(values, transform) else ""
+
+
+def _is_small_factor(factor: str) -> bool:
+    number = _NUMBER.fullmatch(factor)
+    if number is None or number[2] not in {None, "%"}:
+        return False
+    return abs(float(number[1])) <= _SMALLEST_SCALE * (100 if number[2] else 1)
+
+
+def _is_pushed_out(values: Declarations, transform: str) -> bool:
+    """Return whether a box that stays at the edge of the screen is moved beyond it by its own width or height."""
+    if values.get("position") != "fixed":
+        return False
+    sides = dict(zip("xy", [*_split(values.get("translate", "")), "", ""], strict=False))
+    for axis, moves in _MOVED.findall(transform):
+        sides.update(zip(axis[:1].replace("3", "xy") or "xy", _split(moves), strict=False))
+    for axis, first, last in (("x", "left", "right"), ("y", "top", "bottom")):
+        number = _NUMBER.fullmatch(sides[axis])
+        if number is not None and number[2] == "%" and abs(float(number[1])) >= 100:
+            near, far = (first, last) if float(number[1]) < 0 else (last, first)
+            if _is_at_most(values.get(near), 0) and (axis == "y" or far not in values or values[far] == "auto"):
+                return True
+    return False
 
 
 def _is_edgewise(transform: str, rotation: str) -> bool:
@@ -779,6 +964,8 @@ def _parse_color_token(token: Node) -> Color | None:
 
 def _to_srgb(color: color4.Color) -> Sequence[float]:
     """Return red, green, blue and alpha, 0 to 1 within what a screen can show (CSS Color 4, 18)."""
+    if color.space in _WIDE_SPACES:  # near white and black they hardly differ from sRGB
+        return (*color.coordinates, color.alpha)
     if color.space not in _XYZ_MATRICES and color.space not in _LAB_SPACES:
         return tuple(color.to("srgb"))
     space = _LAB_SPACES.get(color.space, color.space)

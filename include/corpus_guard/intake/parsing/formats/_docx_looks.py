@@ -2,7 +2,8 @@
 
 Hidden: text that is formatted as hidden, by itself or by a style; in the colour of what lies behind it (the text's own shading,
 its paragraph's, its cell's, its text box's, or the page); transparent, smaller than a point, or in a line or row without height;
-off the page; deleted or moved away by a tracked change; the code of a field; and a content control whose content
+off the page; in a box, a frame or a width without room for it; below the cell that it is merged with; in a part of a formula
+that is only to leave a space; deleted or moved away by a tracked change; the code of a field; and a content control whose content
 another part of the file replaces when Word opens it.
 
 Not read: what lies behind a text box without a filling of its own, and the colours of table styles (nothing in them counts as hidden).
@@ -28,18 +29,21 @@ if TYPE_CHECKING:
 
 WP = "{http://schemas.openxmlformats.org/drawingml/2006/wordprocessingDrawing}"
 _WPS = "{http://schemas.microsoft.com/office/word/2010/wordprocessingShape}"
+_M = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 _V = "{urn:schemas-microsoft-com:vml}"
 _W14 = "{http://schemas.microsoft.com/office/word/2010/wordml}"
 _STORE = "{http://schemas.openxmlformats.org/officeDocument/2006/customXml}"
 _VML_SHAPES = frozenset(f"{_V}{kind}" for kind in ("shape", "rect", "roundrect", "oval", "group"))
 _OF_TABLES = frozenset(f"{W}{kind}" for kind in ("tbl", "tr", "tc"))
 _ON = frozenset({"1", "true", "on"})
+_OFF = frozenset({"0", "false", "off"})
 _MAX_BASED_ON = 20  # styles, each based on the next; Word follows eleven
 _HIDING_SWITCHES = tuple(f"{W}{name}" for name in ("vanish", "webHidden", "specVanish"))
 _OF_LETTERS = frozenset({"colour", "opacity", "tiny"})  # what these hide is the run's own text, not a box within it
 _TINY_HALF_POINTS = 2
 _TINY_WIDTH = 5  # percent of a letter's width
 _CROWDED = -200  # twentieths of a point between letters, which then lie on each other
+_NO_WIDTH = 20  # twentieths of a point for each letter of a text that is fitted into a width
 _NO_HEIGHT = 20  # twentieths of a point: a line or a row that shows nothing
 _OFF_PAGE = 5_000  # twentieths of a point beyond the left or upper edge of the text; pages are 12,000 wide
 _BEYOND_PAGE = 31_680  # the widest page of Word
@@ -48,6 +52,7 @@ _THEME_NAMES = {"background1": "bg1", "text1": "tx1", "background2": "bg2", "tex
     "light2": "lt2", "dark2": "dk2", "hyperlink": "hlink", "followedHyperlink": "folHlink"
 }  # fmt: skip
 _HIGHLIGHTS = {"darkYellow": "olive", "darkGray": "gray", "lightGray": "silver", "green": "lime", "darkGreen": "green"}
+_FLAT = re.compile(r"(?:^|;)(?:width|height):[01]?(?:\.\d+)?(?:pt|px|in|mm|cm)?(?:;|$)")
 _PATH = re.compile(r"(?:/[\w:.-]{1,100}(?:\[\d{1,4}\])?){1,20}(?:/@[\w:.-]{1,100})?")
 _PREFIX = re.compile(r"xmlns:([\w.-]{1,50})=[\"']([^\"']{1,300})[\"']")
 _QUOTED = re.compile(r"[\"“]([^\"“”]{1,2000})[\"”]")
@@ -153,6 +158,8 @@ class Looks:
         if pattern == "solid":
             return self._theme_color(shading, "") or from_hex(shading.get(f"{W}color", "")) or _css.BLACK
         fill = self._theme_color(shading, "Fill") or from_hex(shading.get(f"{W}fill", ""))
+        if fill and _css.colors_match(fill, self._theme_color(shading, "") or from_hex(shading.get(f"{W}color", ""))):
+            return fill  # whatever the pattern
         return fill if pattern in {"clear", "nil", ""} and fill else around if not fill else None
 
     def ink(self, properties: Properties) -> _css.Color | None:
@@ -163,11 +170,18 @@ class Looks:
         alpha = next(effect.iter(f"{_W14}alpha"), None) if effect is not None else None
         if alpha is not None and _number(alpha.get(f"{_W14}val")) >= 95_000:  # here it counts what is missing
             return _css.TRANSPARENT
-        plain = effect.find(f"{_W14}solidFill/{_W14}srgbClr") if effect is not None else None
-        if plain is not None:
-            return from_hex(plain.get(f"{_W14}val", ""))
+        if effect is not None and (fills := [*effect.iter(f"{_W14}srgbClr", f"{_W14}schemeClr")]):
+            colors = [self._effect_color(each) for each in fills]
+            return colors[0] if all(color == colors[0] for color in colors) else None
         color = properties.get(f"{W}color")
         return (self._theme_color(color, "") or from_hex(_value(color))) if color is not None else None
+
+    def _effect_color(self, fill: Element) -> _css.Color | None:
+        """Return a colour of a text effect, as it is before any change of its light."""
+        name = fill.get(f"{_W14}val", "")
+        if fill.tag == f"{_W14}srgbClr":
+            return from_hex(name)
+        return self._palette.named(name) if not len(fill) else None
 
     def fill(self, shape: Element, around: _css.Color | None) -> _css.Color | None:
         """Return what fills a shape of DrawingML."""
@@ -261,6 +275,8 @@ class _Reader:
             return self._enter_run(element, look)
         if tag == f"{W}p":
             return self._enter_paragraph(element, look)
+        if tag in {f"{_M}r", f"{_M}phant"}:
+            return self._enter_formula(element, look)
         if tag == f"{W}sdt" and (text := self._looks.find_bound_text(element).strip()):
             return self._replace(element, text, look)
         if tag == f"{W}fldSimple":
@@ -279,7 +295,8 @@ class _Reader:
             ground = None if self._looks.has_shades(name) else look.background
             return _hide(replace(look, table_style=name, background=ground), "off_page" if is_off else "")
         if element.tag == f"{W}tc":
-            return replace(look, background=self._looks.shade(element.find(f"{W}tcPr/{W}shd"), look.background))
+            ground = self._looks.shade(element.find(f"{W}tcPr/{W}shd"), look.background)
+            return _hide(replace(look, background=ground), _find_cell_reason(element))
         height = element.find(f"{W}trPr/{W}trHeight")
         is_flat = height is not None and height.get(f"{W}hRule") == "exact" and _number(_value(height)) <= _NO_HEIGHT
         is_deleted = element.find(f"{W}trPr/{W}del") is not None
@@ -294,7 +311,9 @@ class _Reader:
         if element.tag in _VML_SHAPES:
             color = _css.parse_color(element.get("fillcolor", "").partition(" ")[0].lower()) or _css.WHITE
             ground = color if element.get("filled", "t") not in {"f", "false"} else _css.WHITE
-            return _hide(_Look(look.reason, ground), _css.find_hiding_reason(element.get("style", "")))
+            looks = element.get("style", "").replace(" ", "").lower()
+            is_flat = _FLAT.search(looks) is not None and "mso-fit-shape-to-text:t" not in looks
+            return _hide(_Look(look.reason, ground), _css.find_hiding_reason(looks) or ("clipped" if is_flat else ""))
         return look
 
     def _enter_paragraph(self, paragraph: Element, look: _Look) -> _Look:
@@ -339,15 +358,32 @@ class _Reader:
             run.append(text_element)
         return look if boxed else None
 
+    def _enter_formula(self, element: Element, look: _Look) -> _Look | None:
+        """Take the text of a run of a formula away where it is hidden; a phantom only leaves room for what it holds."""
+        if element.tag == f"{_M}phant":
+            shown = element.find(f"{_M}phantPr/{_M}show")
+            return _hide(look, "visibility" if shown is not None and shown.get(f"{_M}val", "1") in _OFF else "")
+        if reason := look.reason or self._find_reason(element, look):
+            for text in element.iter(f"{_M}t", f"{W}t"):
+                self._hidden.extend(reason, text.text or "")
+                self._reasons.add(reason)
+                text.text = ""
+        return None
+
     def _find_reason(self, run: Element, look: _Look) -> str:
         """Return the reason a run's properties hide it; empty where they do not."""
         properties = self._looks.run_properties(run, look)
         if any(name in properties and is_on(properties[name]) for name in _HIDING_SWITCHES):
             return "vanish"
-        size, width, spacing = (properties.get(f"{W}{kind}") for kind in ("sz", "w", "spacing"))
+        is_complex = any(name in properties and is_on(properties[name]) for name in (f"{W}rtl", f"{W}cs"))
+        size, width, spacing = (
+            properties.get(f"{W}{kind}") for kind in ("szCs" if is_complex else "sz", "w", "spacing")
+        )
         is_small = size is not None and _number(_value(size), 22) <= _TINY_HALF_POINTS
         is_narrow = width is not None and 0 < _number(_value(width), 100) <= _TINY_WIDTH
-        if is_small or is_narrow or (spacing is not None and _number(_value(spacing)) <= _CROWDED):
+        fitted = properties.get(f"{W}fitText")
+        is_fitted = fitted is not None and _number(_value(fitted)) < _NO_WIDTH * len("".join(run.itertext()).strip())
+        if is_small or is_narrow or is_fitted or (spacing is not None and _number(_value(spacing)) <= _CROWDED):
             return "tiny"
         ink = self._looks.ink(properties)
         if ink == _css.TRANSPARENT:
@@ -369,6 +405,10 @@ class _Reader:
             if named.get("hidden", "0") in _ON:
                 return "display"
         extent = drawing.find(f"{WP}extent")
+        fits = next(drawing.iter(f"{A}spAutoFit"), None) is not None
+        sides = [_number(extent.get(size), _EMUS) for size in ("cx", "cy")] if extent is not None and not fits else []
+        if any(side < _EMUS for side in sides):
+            return "clipped"
         for axis, size in (("H", "cx"), ("V", "cy")):
             offset = drawing.find(f"{WP}position{axis}/{WP}posOffset")
             length = _number(extent.get(size)) if extent is not None else 0
@@ -392,6 +432,14 @@ class _Reader:
             self._hidden.add("formula", words)
 
 
+def _find_cell_reason(cell: Element) -> str:
+    """Return what hides a cell: a tracked change deleted it, or it lies below the cell that it is merged with."""
+    if cell.find(f"{W}tcPr/{W}cellDel") is not None:
+        return "deleted"
+    merges = (cell.find(f"{W}tcPr/{W}{axis}Merge") for axis in ("v", "h"))
+    return "covered" if any(merge is not None and _value(merge) != "restart" for merge in merges) else ""
+
+
 def _find_paragraph_reason(properties: Properties) -> str:
     """Return what hides a paragraph as a whole; empty where nothing does."""
     spacing, indent, frame = (properties.get(f"{W}{kind}") for kind in ("spacing", "ind", "framePr"))
@@ -401,8 +449,17 @@ def _find_paragraph_reason(properties: Properties) -> str:
         and 0 < _number(spacing.get(f"{W}line")) <= _NO_HEIGHT
     ):
         return "clipped"
-    places = [(indent.get(f"{W}left") or indent.get(f"{W}start"), "")] if indent is not None else []
-    places += [(frame.get(f"{W}x"), frame.get(f"{W}y"))] if frame is not None else []
+    if (
+        frame is not None
+        and frame.get(f"{W}hRule") == "exact"
+        and _number(frame.get(f"{W}h"), _NO_HEIGHT + 1) <= _NO_HEIGHT
+    ):
+        return "clipped"
+    places = [(frame.get(f"{W}x"), frame.get(f"{W}y"))] if frame is not None else []
+    if indent is not None:
+        edge = indent.get(f"{W}left") or indent.get(f"{W}start")
+        first_line = _number(edge) + _number(indent.get(f"{W}firstLine")) - _number(indent.get(f"{W}hanging"))
+        places += [(edge, ""), (str(first_line), "")]
     return "off_page" if any(_is_off_page(x, y) for x, y in places) else ""
 
 

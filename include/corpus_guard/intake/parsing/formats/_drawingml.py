@@ -108,6 +108,9 @@ def find_hiding_reason(
     spacing = next((number(source, "spc", 0) for source in chain if source.get("spc")), 0)
     if 0 < size * scale <= _TINY_SIZE or spacing <= _CROWDED:
         return "tiny"
+    highlight = next((each for source in chain for each in source.iterfind(f"{A}highlight")), None)
+    if highlight is not None:
+        backgrounds = [palette.color(highlight)]
     for source in chain:
         if source.tag == f"{A}fontRef":
             color = palette.color(source)

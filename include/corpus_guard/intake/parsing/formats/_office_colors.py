@@ -22,6 +22,8 @@ _USUAL_MAP = {"bg1": "lt1", "tx1": "dk1", "bg2": "lt2", "tx2": "dk2"}
 _COLORS = frozenset(f"{A}{kind}" for kind in ("srgbClr", "schemeClr", "sysClr", "prstClr", "scrgbClr", "hslClr"))
 _OPAQUE = 100_000
 _FAINT = 5_000
+_WHOLE_TURN = 21_600_000  # sixty thousandths of a degree
+_GAMMA = 2.2  # of sRGB, roughly
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,10 @@ class Palette:
                     if stops and all(stop == stops[0] or colors_match(stop, stops[0]) for stop in stops)
                     else None
                 )
-            if fill.tag in {f"{A}blipFill", f"{A}pattFill", f"{A}grpFill"}:
+            if fill.tag == f"{A}pattFill":
+                first, *others = [self.color(each, placeholder) for each in fill] or [None]
+                return first if others and all(colors_match(first, other) for other in others) else None
+            if fill.tag in {f"{A}blipFill", f"{A}grpFill"}:
                 return None
         return inherited
 
@@ -85,6 +90,15 @@ class Palette:
             return placeholder if value == "phClr" else self.named(value)
         if kind == "sysClr":
             return from_hex(element.get("lastClr", "")) or (WHITE if value == "window" else BLACK)
+        if kind == "scrgbClr":
+            shares = (min(max(_share(element.get(channel, "")), 0.0), 1.0) for channel in "rgb")
+            red, green, blue = (share ** (1 / _GAMMA) for share in shares)
+            return round(255 * red), round(255 * green), round(255 * blue), 255
+        if kind == "hslClr":
+            hue = _share(element.get("hue", "")) * _OPAQUE / _WHOLE_TURN
+            light, saturation = (min(max(_share(element.get(name, "")), 0.0), 1.0) for name in ("lum", "sat"))
+            red, green, blue = colorsys.hls_to_rgb(hue, light, saturation)
+            return round(255 * red), round(255 * green), round(255 * blue), 255
         return parse_color(value.lower()) if kind == "prstClr" else None
 
 

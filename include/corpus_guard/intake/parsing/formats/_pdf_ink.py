@@ -10,8 +10,8 @@ Not seen: letters that lie between or below other letters that are drawn, and a 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from corpus_guard.intake.parsing.formats import _css
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 Box = tuple[float, float, float, float]
 """Left, bottom, right, top, in points of the page."""
 _MAX_OBJECTS: Final = 300_000  # of one page; honest ones had up to 262,778
+_MAX_MARKS: Final = 32  # around one object
 _MAX_DEPTH: Final = 8  # forms within each other
 _MAX_COVERS: Final = 200  # painted areas of a page; one with more is drawn
 _MAX_SEGMENTS: Final = 64  # of a clipping path; what lies within a longer one is drawn
@@ -30,6 +31,8 @@ _LEAST_SIDE: Final = 4.0  # points of a painted area that may cover letters; les
 _MAX_PIXELS: Final = 4_000_000
 _MAX_SIDE: Final = 8_000
 _LEAST_DIFFERENCE: Final = 16  # of 255 shades of grey
+_PATTERN: Final = (191, 191, 191, 255)  # as PDFium names the colour of letters that are filled with a pattern
+_LAYER_MARK: Final = "OC"
 _STROKED_MODES: Final = frozenset({1, 5})
 _INVISIBLE_MODES: Final = frozenset({3, 7})
 
@@ -49,13 +52,17 @@ class PageObject:
         return (self.box[0] + self.box[2]) / 2, (self.box[1] + self.box[3]) / 2
 
 
-def find_traceless(page: PdfPage, objects: list[PageObject], *, must_draw: bool) -> frozenset[int]:
-    """Return the addresses of text objects that leave no trace; the page's letters cannot be drawn afterwards.
+def find_traceless(page: PdfPage, objects: list[PageObject], *, must_draw: bool) -> Mapping[int, bool]:
+    """Return the text objects that leave no trace; the page's letters cannot be drawn afterwards.
 
     Args:
         page: the open page.
         objects: all of its objects, in the order of painting.
         must_draw: draw it even where nothing on it seems to hide a letter.
+
+    Returns:
+        Address of each such object → whether PDFium surely has its font; of another font it may lack all letters but
+        those of ASCII.
     """
     import pypdfium2.raw as c
 
@@ -65,16 +72,16 @@ def find_traceless(page: PdfPage, objects: list[PageObject], *, must_draw: bool)
         if each.kind == c.FPDF_PAGEOBJ_TEXT and c.FPDFTextObj_GetTextRenderMode(each.raw) not in _INVISIBLE_MODES
     ]
     if not letters or not (must_draw or _may_hide(c, objects)):
-        return frozenset()
+        return {}
     before, width, height = _draw(c, page)
     for each in letters:
         c.FPDFPageObj_SetIsActive(each.raw, False)
     after, _, _ = _draw(c, page)
-    return frozenset(
-        _address(each.raw)
+    return {
+        _address(each.raw): _is_drawable(c, each.raw)
         for each in letters
-        if not _differ(before, after, width, _to_pixels(c, page, each.box, width, height)) and _is_drawable(c, each.raw)
-    )
+        if not _differ(before, after, width, _to_pixels(c, page, each.box, width, height))
+    }
 
 
 def collect_objects(page: PdfPage) -> tuple[list[PageObject], bool]:
@@ -148,23 +155,26 @@ def _may_hide(c: Any, objects: list[PageObject]) -> bool:
     """Return whether some letters of a page may leave no trace, roughly and quickly."""
     letters: list[tuple[int, PageObject]] = []
     covers: list[tuple[int, PageObject]] = []
+    slices: Box | None = None  # thin areas that lie on each other like the slices of one, painted one after the other
     for order, each in enumerate(objects):
         x_min, y_min, x_max, y_max = each.box
         if each.kind == c.FPDF_PAGEOBJ_TEXT:
             mode = c.FPDFTextObj_GetTextRenderMode(each.raw)
             if mode in _INVISIBLE_MODES:
                 continue
+            if c.FPDFPageObj_HasTransparency(each.raw) or _is_in_layer(c, each.raw) or fill_color(each.raw) == _PATTERN:
+                return True
             # The colours within a form are not those that are drawn where the form is transparent: the drawing tells.
             in_white = each.in_form and _css.colors_match(fill_color(each.raw), _css.WHITE)
             if each.is_clipped or mode in _STROKED_MODES or in_white:
                 return True
             letters.append((order, each))
-        elif (
-            each.kind != c.FPDF_PAGEOBJ_FORM
-            and min(x_max - x_min, y_max - y_min) >= _LEAST_SIDE
-            and (each.kind != c.FPDF_PAGEOBJ_PATH or is_filled(each.raw))
-        ):
-            covers.append((order, each))
+        elif each.kind != c.FPDF_PAGEOBJ_FORM and (each.kind != c.FPDF_PAGEOBJ_PATH or _is_painted(each.raw)):
+            is_slice = min(x_max - x_min, y_max - y_min) < _LEAST_SIDE
+            slices = _join_slices(slices, each.box) if is_slice else None
+            painted = slices or each.box
+            if min(painted[2] - painted[0], painted[3] - painted[1]) >= _LEAST_SIDE:
+                covers.append((order, replace(each, box=painted)))
     if letters and len(covers) > _MAX_COVERS:
         return True
     for order, cover in covers:
@@ -179,6 +189,42 @@ def _may_hide(c: Any, objects: list[PageObject]) -> bool:
             if is_below and x_min <= x <= x_max and y_min <= y <= y_max:
                 return True
     return False
+
+
+def _is_in_layer(c: Any, raw: FPDF_PAGEOBJECT) -> bool:
+    """Return whether an object belongs to optional content, whatever decides whether that is shown."""
+    buffer = ctypes.create_string_buffer(16)
+    size = ctypes.c_ulong()
+    for number in range(min(c.FPDFPageObj_CountMarks(raw), _MAX_MARKS)):
+        mark = c.FPDFPageObj_GetMark(raw, number)
+        target = ctypes.cast(buffer, ctypes.POINTER(c.FPDF_WCHAR))
+        is_read = c.FPDFPageObjMark_GetName(mark, target, len(buffer), ctypes.byref(size))
+        if is_read and buffer.raw[: max(size.value - 2, 0)].decode("utf-16-le", "replace") == _LAYER_MARK:
+            return True
+    return False
+
+
+def _join_slices(slices: Box | None, box: Box) -> Box:
+    """Return the area of slices and one more that touches them and is as broad or as high; else that one alone."""
+    if slices is None:
+        return box
+    for axis, other in ((0, 1), (1, 0)):
+        is_aligned = all(abs(slices[edge] - box[edge]) <= 1 for edge in (axis, axis + 2))
+        if is_aligned and box[other] <= slices[other + 2] + 1 and slices[other] <= box[other + 2] + 1:
+            edges = min(slices[other], box[other]), max(slices[other + 2], box[other + 2])
+            return (box[0], edges[0], box[2], edges[1]) if axis == 0 else (edges[0], box[1], edges[1], box[3])
+    return box
+
+
+def _is_painted(raw: FPDF_PAGEOBJECT) -> bool:
+    """Return whether a path paints an area: what lies within it, or a broad line."""
+    import pypdfium2.raw as c
+
+    fill, stroke, width = ctypes.c_int(), ctypes.c_int(), ctypes.c_float()
+    if not c.FPDFPath_GetDrawMode(raw, ctypes.byref(fill), ctypes.byref(stroke)):
+        return False
+    is_broad = stroke.value and c.FPDFPageObj_GetStrokeWidth(raw, ctypes.byref(width)) and width.value >= _LEAST_SIDE
+    return bool(fill.value or is_broad)
 
 
 def is_filled(raw: FPDF_PAGEOBJECT) -> bool:

@@ -31,6 +31,7 @@ _MAX_MARK_BYTES = 4_096
 _LEAST_STATED = (
     12  # letters and figures stated in the place of drawn ones; fewer are a ligature, or a word with its hyphen
 )
+_ASCII_END = 128
 _SCAN_SHARE = 0.6  # of the page's area
 _PRIVATE_NUMBERS = {0xF700 + code: code for code in (*range(0x21, 0x7F), *range(0xA1, 0x100))} | {
     0xF643 + figure: ord("0") + figure for figure in range(10)
@@ -130,6 +131,21 @@ def _has_drawn_annotations(page: PdfPage) -> bool:
     return False
 
 
+def _has_painted_annotations(page: PdfPage) -> bool:
+    """Return whether viewers paint an annotation whose looks the document does not hold."""
+    import pypdfium2.raw as c
+
+    kinds = {c.FPDF_ANNOT_SQUARE, c.FPDF_ANNOT_CIRCLE, c.FPDF_ANNOT_POLYGON, c.FPDF_ANNOT_INK, c.FPDF_ANNOT_LINE}
+    for number in range(c.FPDFPage_GetAnnotCount(page.raw)):
+        annotation = c.FPDFPage_GetAnnot(page.raw, number)
+        try:
+            if c.FPDFAnnot_GetSubtype(annotation) in kinds:
+                return True
+        finally:
+            c.FPDFPage_CloseAnnot(annotation)
+    return False
+
+
 def _count_chars(page: PdfPage) -> int:
     textpage = page.get_textpage()
     try:
@@ -181,7 +197,7 @@ class _PageReader:
         objects, self._has_all_objects = _pdf_ink.collect_objects(page)
         self._regions = self._find_regions(objects)
         # Letters in the colour of a region that was not looked at leave no trace either.
-        must_draw = bool(layers_off) or len(self._regions) > _MAX_REGIONS
+        must_draw = bool(layers_off) or len(self._regions) > _MAX_REGIONS or _has_painted_annotations(page)
         self._traceless = _pdf_ink.find_traceless(page, objects, must_draw=must_draw)
         self._objects: dict[int, tuple[str, _css.Color | None]] = {}
         self._doubles = [ctypes.c_double() for _ in range(4)]
@@ -259,7 +275,9 @@ class _PageReader:
             color, self._background_at((x_min + x_max) / 2, (y_min + y_max) / 2)
         ):
             return "colour", size
-        return "covered" if address in self._traceless else "", size
+        has_font = self._traceless.get(address)
+        is_drawn = has_font is None or not (has_font or c.FPDFText_GetUnicode(text, index) < _ASCII_END)
+        return "" if is_drawn else "covered", size
 
     def _inspect_object(self, text_object: FPDF_PAGEOBJECT) -> tuple[str, _css.Color | None]:
         """Return the reason a whole text object is hidden (empty: it is not), and its colour."""

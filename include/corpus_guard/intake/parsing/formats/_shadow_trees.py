@@ -59,7 +59,7 @@ def _read_tree(template: ElementNode, host: ElementNode) -> Callable[[Node], str
     sheets = [style.text or "" for style in tree.document.query_selector_all("style").values()]
     rules = [
         (selector, reason)
-        for selector, declarations in (_css.StyleSheets.parse(sheets).rules if sheets else ())
+        for selector, declarations, _ in (_css.StyleSheets.parse(sheets).rules if sheets else ())
         if ":host" in selector or "::slotted" in selector
         if (reason := _css.find_reason(declarations))
     ]

@@ -17,7 +17,7 @@ most of the page count as shown, as a script would show them.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -187,10 +187,19 @@ def _read_span(element: ElementNode, name: str) -> int:
 def _find_shadowed(document: DocumentNode) -> Mapping[Node, str]:
     """Return nodes that others stand for or that have no place, with what hides each."""
     shadowed = _shadow_trees.find_shadowed(document)
+    shadowed.update(dict.fromkeys(_find_unchosen(document), "fallback"))
     if document.query_selector("svg") is not None:
         shadowed.update(dict.fromkeys(_svg.find_unchosen(document), "fallback"))
         shadowed.update(dict.fromkeys(_svg.find_undrawn_paths(document), "clipped"))
     return shadowed
+
+
+def _find_unchosen(document: DocumentNode) -> Iterator[ElementNode]:
+    """Yield what formulas show in the place of something else only when a reader asks for it (MathML 3, 3.7.1)."""
+    for action in document.query_selector_all("maction").values():
+        children = [each for each in _shadow_trees.children(action) if isinstance(each, ElementNode)]
+        chosen = action.getattr("selection") or "1"
+        yield from (each for number, each in enumerate(children, start=1) if str(number) != chosen.strip())
 
 
 def _find_curtains(document: DocumentNode, styles: _css.DocumentStyles) -> frozenset[ElementNode]:
@@ -346,14 +355,14 @@ class _TreeReader:
             text = _TAG.sub(" ", node.html)
             self.hidden.add("fallback", text)
             self.chars += count_non_space(text)
-        if node.attribute_names or node in self._styles:
+        if node.attribute_names or name == "dialog" or node in self._styles:
             look = self._apply_style(node, look)
             self._collect_asides(node, look)
         if name == "svg" or name in _SVG_PARTS:
             look = self._enter_picture(node, name, look)
         if name in FALLBACK_TAGS or name in _MATH_SOURCES or name in {"title", "desc", "metadata"}:
             look = replace(look, gone=look.gone or "fallback")
-        elif name in _DEFINING_TAGS or (name == "dialog" and not node.hasattr("open")):
+        elif name in _DEFINING_TAGS:
             look = replace(look, gone=look.gone or "display")
         elif name == "mphantom":
             look = replace(look, gone=look.gone or "visibility")

@@ -44,6 +44,7 @@ _NO_HEIGHT = 3.0  # points of a row
 _NO_WIDTH = 0.1  # letters of a column; from a narrow one its texts flow over
 _ON = frozenset({"1", "true"})
 _D = "{http://schemas.openxmlformats.org/drawingml/2006/spreadsheetDrawing}"
+_FIRST_OWN_COLOR = 7  # "Color1" of number formats is the colour with number 8
 _SYSTEM_COLOR = 64  # the first number of a colour that the system chooses
 _INDEXED = re.findall(
     r"\w+",
@@ -253,11 +254,20 @@ class _Book:
             shown, holds = _cell_format.show_number(text.strip(), style.code, from_1904=self._from_1904)
         else:
             shown, holds = _cell_format.show_text(text, style.code)
+        color = self._find_format_color(_cell_format.find_color(text.strip(), style.code))
+        reason = "colour" if _css.colors_match(color, style.ground) else ""
         if not holds:
-            return [(text, "display"), (shown, "")]
+            return [(text, "display"), (shown, reason)]
         if item is None or item.find(f"{S}r") is None:
-            return [(shown, "")]
+            return [(shown, reason)]
         return [(_run_text(run), self._find_run_reason(run, style)) for run in item if run.tag in {f"{S}r", f"{S}t"}]
+
+    def _find_format_color(self, name: str) -> _css.Color | None:
+        """Return a colour as number formats name it: by a word, or by its number."""
+        if not name.startswith("color"):
+            return _css.parse_color("lime" if name == "green" else name)
+        number = _parse_count(name.removeprefix("color")) + _FIRST_OWN_COLOR
+        return from_hex((self._own_colors[number : number + 1] or _INDEXED[number : number + 1] or [""])[0])
 
     def _find_run_reason(self, run: Element, style: _CellStyle) -> str:
         font = run.find(f"{S}rPr")
@@ -305,15 +315,17 @@ class _Book:
             yield _CellStyle(reason, code, ground)
 
     def _fill(self, fill: Element | None) -> _css.Color | None:
-        """Return the colour of a fill; None where it is a pattern or a gradient."""
+        """Return the colour of a fill; None where it is a pattern or a gradient of different colours."""
         if fill is None or len(fill) == 0:
             return _css.WHITE
         pattern = fill.find(f"{S}patternFill")
         kind = pattern.get("patternType", "none") if pattern is not None else "gradient"
-        color = pattern.find(f"{S}fgColor") if pattern is not None else None
         if kind == "none":
             return _css.WHITE
-        return self._color(color) if kind == "solid" and color is not None else None
+        names = (f"{S}fgColor",) if kind == "solid" else (f"{S}fgColor", f"{S}bgColor", f"{S}color")
+        first, *others = [self._color(color) for color in fill.iter(*names)] or [None]
+        is_plain = kind == "solid" or (others and all(_css.colors_match(first, other) for other in others))
+        return first if is_plain else None
 
     def _read_drawing(self, name: str, hidden_by: str) -> None:
         """Read the texts and charts of a drawing, which lie on a sheet."""
