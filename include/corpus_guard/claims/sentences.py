@@ -8,13 +8,15 @@ from typing import Final
 
 MAX_SENTENCE: Final = 1_000  # characters; a longer one is cut at a space, so that nothing is quadratic in a text
 
-_END: Final = re.compile(r"[.!?…][\"')\]]{0,3}\s+|\n\s*|(?<=[a-z)][.!?])(?=[A-Z][a-z]+ )")
+_END: Final = re.compile(
+    r"[.!?…][\"')\]]{0,3}\s+|[。！？؟।۔｡][\"'」』）)]{0,3}\s*|\n\s*|(?<=[a-z)][.!?])(?=[A-Z][a-z]+ )"
+)
 _CLOSING: Final = frozenset("\"')]")
 _NEW_LINE: Final = re.compile(r"[-*•#|]|\d{1,3}[.)]\s|```|~~~")  # begins a list entry, a heading, a row or code
 _ENTRY: Final = re.compile(r"\(?\d{1,3}\.")  # the number of a list entry
 _ABBREVIATION: Final = re.compile(
     r"(?<!\d )(?:\b(?:dr|mr|mrs|ms|prof|st|fig|eq|approx|ca|vs?|cf|inc|max|min|tel|ver|rev|art|sec|e\.g|i\.e|etc"
-    r"|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec)|\b(?-i:[A-Z]))\.\s$",
+    r"|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec)|(?<!°)\b(?-i:[A-Z]))\.\s$",
     re.IGNORECASE,
 )
 _INITIAL: Final = re.compile(r"\b[A-Z]\.\s$")

@@ -11,9 +11,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property, lru_cache, partial
+from itertools import pairwise
 from typing import Final
 
 from corpus_guard.claims.clauses import FINITE, PRONOUN_FIRST, Clause, split_clauses
+from corpus_guard.claims.languages import Language, Words, find_language, load_languages, root, split_local_words
+from corpus_guard.claims.local_values import is_dated, number_end, read_local_values
 from corpus_guard.claims.names import may_hold_name
 from corpus_guard.claims.negation import NOT
 from corpus_guard.claims.plain_text import make_plain
@@ -23,6 +26,7 @@ from corpus_guard.claims.values import place_value, read_values, read_values_of_
 from corpus_guard.claims.vocabulary import EMPTY, stem
 from corpus_guard.domain import Span
 
+MAX_SHOWN: Final = 2_000  # characters of a text that show its language
 MAX_STATEMENTS: Final = 2_000  # read of one text; the others are counted
 MASK: Final = "\x1f"
 LONGEST_GAP: Final = 12  # characters between "not" and the value it denies: " once every "
@@ -32,6 +36,11 @@ MIN_WEIGHT: Final = 0.5  # of such a word
 FEWEST_CODE_SIGNS: Final = 2  # of a sentence that reads as code
 CODE_SHARE: Final = 0.25  # such signs for each word, from which it does
 DEFINING: Final = 3  # sentences, of which the first that defines something tells what a text without a title is about
+UNKNOWN_WEIGHT: Final = 2.75  # of a word in a language whose frequent words are not known
+LONGEST_HEADING: Final = 120  # characters
+_ENDS: Final = frozenset(".!?…。！？؟।")
+_LOCAL_CUT: Final = re.compile(r"[,;:](?!\d)\s*|[，；：、،؛]\s*|\s[-–—]\s")
+_CASELESS: Final = frozenset({"ar", "hi", "zh", "ja", "ko"})
 _KNOWN_SENTENCES: Final = 4_096  # that are kept: footers, notices and licences stand in many documents
 TELLING_BITS: Final = 13.0  # of a word of a title that tells what it is about: some 8,000 words are more frequent
 
@@ -41,6 +50,7 @@ Rarity = Callable[[str], float]
 _WORD: Final = re.compile(r"\x1f+|[^\W_][\w'-]*")
 _NAME_WORD: Final = re.compile(r"[\w-]+")
 _DIGIT: Final = re.compile(r"\d")
+_LETTER: Final = re.compile(r"[^\W\d_]")
 _YEAR: Final = re.compile(r"(?<!\d)(?:1[5-9]|20)\d\d(?!\d)")
 _CODE_SIGN: Final = re.compile(
     r"(?m)```|~~~|>>>|^\s*[$%] |[=!<>]=|->|=>|::|[{};]|\w\(|[\w\"'\])] ?= ?[\w\"'{\[(]|\w+_\w+|[\"']:|(?<!\w)--?[a-z]|\\$|</?\w"
@@ -96,6 +106,19 @@ class Tense(StrEnum):
 
 
 @dataclass(frozen=True)
+class LocalWords:
+    """Words of a statement in a language other than English."""
+
+    language: Language
+    words: frozenset[str]  # that it is about, folded
+    naming: frozenset[str]  # words of its sentence that may name what it is about
+    is_dated: bool  # its sentence tells of a time that a date names
+    topic: Words  # of the title and of a heading with which the text begins
+    heading: Words  # of the title of its text
+    context: Words  # of its text and the title
+
+
+@dataclass(frozen=True)
 class Statement:
     """A clause of a sentence, read. What its comparisons ask for again and again is kept."""
 
@@ -121,6 +144,7 @@ class Statement:
     heading: frozenset[str] = frozenset()  # stems of the title
     years: frozenset[str] = frozenset()  # in the title
     is_code: bool = False  # its sentence reads as code, a command or its output
+    local: LocalWords | None = None  # None: it is in English, or in a language that is read as English is
 
     @cached_property
     def subject(self) -> frozenset[str]:
@@ -229,8 +253,22 @@ class StatementReader:
         self._heading = title
         self._statements: dict[int, tuple[Statement, ...]] = {}
         self._codes: dict[int, bool] = {}
+        self._languages: dict[int, Language | None] = {}
         self._names: dict[int, frozenset[str]] = {}
+        self._local_contexts: dict[str, tuple[Words, Words, Words]] = {}
         self.sentences = tuple(split_sentences(self._plain.text))
+
+    @cached_property
+    def _language(self) -> Language | None:
+        """The language of most of the text."""
+        return find_language(self._plain.text[:MAX_SHOWN])
+
+    def language(self, number: int) -> Language | None:
+        """Return the language of a sentence; None: English, or one that is read as English is."""
+        if number not in self._languages:
+            is_code = self.is_code(number)
+            self._languages[number] = None if is_code else find_language(self.text(number), self._language)
+        return self._languages[number]
 
     def text(self, number: int) -> str:
         """Return a sentence as a reader sees it."""
@@ -289,9 +327,41 @@ class StatementReader:
                 heading=self._about_title,
                 years=self._years,
                 is_code=self.is_code(number),
+                local=self._local(sentence, part),
             )
             if not part.refers:
                 before = part.subject()
+
+    def _local(self, sentence: _Sentence, part: _Part) -> LocalWords | None:
+        language = sentence.language
+        if language is None:
+            return None
+        if language.code not in self._local_contexts:
+            self._local_contexts[language.code] = self._split_local(language)
+        topic, heading, context = self._local_contexts[language.code]
+        words = frozenset(word for _, word in part.stems)
+        return LocalWords(
+            language,
+            words,
+            _naming_words(sentence, part, language),
+            is_dated(sentence.text, sentence.values, language),
+            topic,
+            heading,
+            context,
+        )
+
+    def _split_local(self, language: Language) -> tuple[Words, Words, Words]:
+        """Return the words of title and first heading, those of the title, and all, in a language other than English."""
+        first = self.text(0) if len(self.sentences) > 1 else ""
+        topic = (
+            f"{self._heading}\n{first}"
+            if first and first[-1] not in _ENDS and len(first) < LONGEST_HEADING
+            else self._heading
+        )
+        texts = (topic, self._heading, f"{self._heading}\n{self._plain.text}")
+        topic_words, heading, context = ([word for _, word in split_local_words(text, language)] for text in texts)
+        numbered = (f"{word} {number}" for word, number in pairwise(context) if number.isdigit())  # "Luvana 7"
+        return Words(topic_words), Words(heading), Words([*context, *numbered])
 
     @cached_property
     def context(self) -> frozenset[str]:
@@ -340,6 +410,8 @@ class StatementReader:
         return next(filter(None, map(_first_name, values)), frozenset())
 
     def _sentence(self, number: int) -> _Sentence:
+        if language := self.language(number):
+            return _read_local_sentence(self.text(number), language.code)
         return _read_sentence(self.text(number), self._rarity)
 
     def _words_before(self, number: int) -> frozenset[str]:
@@ -378,10 +450,11 @@ class _Sentence:
     values: tuple[Value, ...]  # spans are in the sentence
     parts: tuple[_Part, ...]
     name: frozenset[str]  # words of the name in the place of its subject
+    language: Language | None = None
 
     @property
     def is_question(self) -> bool:
-        return self.text.rstrip("\"')").endswith("?")
+        return self.text.rstrip("\"')»").endswith(("?", "؟"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -414,6 +487,71 @@ def _read_sentence(text: str, rarity: Rarity | None) -> _Sentence:
     values = tuple(read_values_of_sentence(text))
     parts = tuple(_read_clause(text, clause, values, rarity) for clause in split_clauses(text))
     return _Sentence(text, values, parts, _telling(_first_name(_before_verb(text, values)), rarity))
+
+
+def _naming_words(sentence: _Sentence, part: _Part, language: Language) -> frozenset[str]:
+    """Return the words of a sentence that may name what a part is about: those of names, and the first word, which has a capital anyway.
+
+    German gives one to every noun, and scripts without capitals to none: there all nouns or words before the first value.
+    """
+    stated = (value.span.start for value in sentence.values if value.kind not in {Kind.NAME, Kind.NEGATION})
+    last = min(next(stated, part.clause.end), part.clause.end)
+    names = [value.span for value in sentence.values if value.kind is Kind.NAME]
+    stems = [(each.clause.start + place, word) for each in sentence.parts for place, word in each.stems]
+    first = _LETTER.search(sentence.text)
+    return frozenset(
+        word
+        for place, word in stems
+        if any(span.start <= place < span.end for span in names)
+        or (first is not None and place == first.start())
+        or (place < last and (language.code in _CASELESS or (language.code == "de" and sentence.text[place].isupper())))
+    )
+
+
+@lru_cache(maxsize=_KNOWN_SENTENCES)
+def _read_local_sentence(text: str, code: str) -> _Sentence:
+    """Read a sentence in a language other than English; its parts end at a comma."""
+    language = load_languages()[code]
+    values = tuple(read_local_values(text, language))
+    masked = text
+    for value in values:
+        if value.kind not in {Kind.NAME, Kind.NEGATION}:
+            start, end = value.span.start, number_end(text, value)
+            masked = masked[:start] + MASK * (end - start) + masked[end:]
+    stems = tuple(split_local_words(masked, language))
+    parts = tuple(
+        _read_local_part(text, masked, clause, values, stems) for clause in _local_clauses(masked, values, stems)
+    )
+    return _Sentence(text, values, parts, frozenset(), language)
+
+
+def _local_clauses(masked: str, values: Sequence[Value], stems: Sequence[tuple[int, str]]) -> Iterator[Clause]:
+    """Yield the parts of a sentence between commas, each with a word of its own."""
+    start = 0
+    for match in _LOCAL_CUT.finditer(masked):
+        is_inside = any(value.span.start <= match.start() < value.span.end for value in values)
+        has_words = (
+            any(start <= place < match.start() for place, _ in stems),
+            any(place >= match.end() for place, _ in stems),
+        )
+        if all(has_words) and not is_inside:
+            yield Clause(start, match.start())
+            start = match.end()
+    yield Clause(start, len(masked))
+
+
+def _read_local_part(
+    text: str, masked: str, clause: Clause, values: Sequence[Value], stems: Sequence[tuple[int, str]]
+) -> _Part:
+    start, end = clause.start, clause.end
+    own = tuple(value for value in values if start <= value.span.start < end)
+    places = tuple((value.span.start - start, min(value.span.end, end) - start) for value in own)
+    own_stems = tuple((place - start, word) for place, word in stems if start <= place < end)
+    words = {root(word): UNKNOWN_WEIGHT for _, word in own_stems}
+    negations = sum(value.kind is Kind.NEGATION and value.normal == NOT for value in own)
+    return _Part(
+        clause, text[start:end], masked[start:end], own, places, own_stems, words, bool(negations % 2), refers=False
+    )
 
 
 def _before_verb_of(text: str, stems: Iterable[tuple[int, str]]) -> frozenset[str]:

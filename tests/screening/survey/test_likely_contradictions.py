@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from corpus_guard.claims.comparison import Outcome
+from corpus_guard.claims.outcome import Outcome
 from corpus_guard.claims.passages import StatedPassage
 from corpus_guard.claims.value import Kind
 from corpus_guard.domain import Span, TrustLevel

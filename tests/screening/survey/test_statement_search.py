@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from corpus_guard.claims.comparison import Outcome
+from corpus_guard.claims.outcome import Outcome
 from corpus_guard.claims.passages import StatedPassage, compare_passages
 from corpus_guard.claims.value import Kind
 from corpus_guard.domain import Span, TrustLevel

@@ -28,7 +28,8 @@ from typing import Final
 
 from pydantic import Field
 
-from corpus_guard.claims.comparison import CONTACTS, Outcome
+from corpus_guard.claims.comparison import CONTACTS
+from corpus_guard.claims.outcome import Outcome
 from corpus_guard.claims.value import Kind
 from corpus_guard.domain import Counterstatement, Finding, Severity, TrustLevel, Version, first_of_each
 from corpus_guard.models import Models
