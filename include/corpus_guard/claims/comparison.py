@@ -18,7 +18,8 @@
 6. Code and commands conflict only where they are the same but for the value, and short ones only by a contact. The reader's
    own machine ("localhost") is no contact, and lines of links say nothing themselves.
 7. Statements in another language than English are compared by rules of their own (`corpus_guard.claims.local_comparison`).
-8. Otherwise they are *unrelated*, also where a range and a value in it can both be true.
+8. Two steps in another order conflict: "pay before you check", "check before you pay".
+9. Otherwise they are *unrelated*, also where a range and a value in it can both be true.
 
 Precision before recall: a conflict is shown to a person. Which statement is right is not decided here.
 """
@@ -38,6 +39,7 @@ from corpus_guard.claims.subjects import (
     RARE_WEIGHT,
     have_two_subjects,
     may_have_one_subject,
+    name_two_kinds,
     stand_for_two,
     tell_of_parts,
 )
@@ -92,10 +94,12 @@ def compare(statement: Statement, other: Statement) -> Comparison:
     """Return whether two statements agree, conflict, or are about different things."""
     if statement.local or other.local:
         return compare_local(statement, other)
-    comparison = _compare(statement, other)
+    comparison = _compare_orders(statement, other) or _compare(statement, other)
     # Asked last: what a statement stands for is read from the sentences before it.
     if comparison.outcome is not Outcome.UNRELATED and (
-        statement.is_history != other.is_history or stand_for_two(statement, other)
+        statement.is_history != other.is_history
+        or stand_for_two(statement, other)
+        or (comparison.kind not in CONTACTS and name_two_kinds(statement, other))
     ):
         return Comparison(statement, other, Outcome.UNRELATED, comparison.sameness)
     return comparison
@@ -104,6 +108,23 @@ def compare(statement: Statement, other: Statement) -> Comparison:
 def sameness(statement: Statement, other: Statement) -> float:
     """Return the share of the weight that two statements are both about, 0..1."""
     return _shared(_weights(statement, other), _weights(other, statement))[1]
+
+
+def _compare_orders(statement: Statement, other: Statement) -> Comparison | None:
+    """Return the conflict of two statements that tell of the same two steps in another order; None: there is none."""
+    order, rival = statement.order, other.order
+    if order is None or rival is None:
+        return None
+    first, second = order.first - order.second, order.second - order.first
+    other_first, other_second = rival.first - rival.second, rival.second - rival.first
+    exchanged = len(first & other_second), len(second & other_first)
+    kept = len(first & other_first) + len(second & other_second)
+    fewest = min(len(first | second), len(other_first | other_second))
+    is_exchanged = all(exchanged) and sum(exchanged) > kept and sum(exchanged) >= SHARED_OF_SMALLER * fewest
+    if not is_exchanged or statement.is_question or other.is_question or not may_have_one_subject(statement, other):
+        return None
+    jaccard = sum(exchanged) / len(first | second | other_first | other_second)
+    return Comparison(statement, other, Outcome.CONFLICT, jaccard, ((order.value, rival.value),))
 
 
 def _compare(statement: Statement, other: Statement) -> Comparison:

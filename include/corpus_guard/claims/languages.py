@@ -166,7 +166,7 @@ def find_language(text: str, around: Language | None = None) -> Language | None:
     best = [code for code in languages if counts[code] == most]
     if len(best) == 1 and most >= FEWEST_SMALL_WORDS and most > 2 * english and most * 6 >= len(words):
         return languages[best[0]]
-    if english or len(words) < FEWEST_WORDS or text.isascii():
+    if english >= 1 or len(words) < FEWEST_WORDS or text.isascii():
         return None
     return languages.get(detect_fast(text, langs=["en", *best])[0])
 

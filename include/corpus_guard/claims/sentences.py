@@ -13,6 +13,11 @@ _END: Final = re.compile(
 )
 _CLOSING: Final = frozenset("\"')]")
 _NEW_LINE: Final = re.compile(r"[-*•#|]|\d{1,3}[.)]\s|```|~~~")  # begins a list entry, a heading, a row or code
+CHANGE_ENTRY: Final = re.compile(
+    r"(?:[-*•#] ?|\[)*(?:(?i:version|release|v)[ .]?)?(?:\d{1,4}(?:\.\d{1,4}){1,3}|(?:19|20)\d\d(?:-\d\d){0,2})\]?"
+    r"(?: for [\w ]{1,30})?\s*(?:[:–—]\s|-\s)"
+)
+"""The beginning of a line in a list of changes: "2.1: ", "2022: "."""
 _ENTRY: Final = re.compile(r"\(?\d{1,3}\.")  # the number of a list entry
 _ABBREVIATION: Final = re.compile(
     r"(?<!\d )(?:\b(?:dr|mr|mrs|ms|prof|st|fig|eq|approx|ca|vs?|cf|inc|max|min|tel|ver|rev|art|sec|e\.g|i\.e|etc"
@@ -43,7 +48,11 @@ def _ends(text: str, start: int, match: re.Match[str]) -> bool:
     if not mark:
         return True  # the space was lost
     if mark[0] == "\n":
-        return mark.count("\n") > 1 or text.startswith(("#", "|"), start) or bool(_NEW_LINE.match(text, end))
+        return (
+            mark.count("\n") > 1
+            or text.startswith(("#", "|"), start)
+            or bool(_NEW_LINE.match(text, end) or CHANGE_ENTRY.match(text, end))
+        )
     goes_on = text[end : end + 1].islower()
     if mark[0] != "." or "\n\n" in mark:
         return "\n\n" in mark or not goes_on or mark[1:2] not in _CLOSING  # '"Is it tight?" he asked.'

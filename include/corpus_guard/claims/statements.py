@@ -20,7 +20,7 @@ from corpus_guard.claims.local_values import is_dated, number_end, read_local_va
 from corpus_guard.claims.names import may_hold_name
 from corpus_guard.claims.negation import NOT
 from corpus_guard.claims.plain_text import make_plain
-from corpus_guard.claims.sentences import split_sentences
+from corpus_guard.claims.sentences import CHANGE_ENTRY, split_sentences
 from corpus_guard.claims.value import Kind, Value
 from corpus_guard.claims.values import place_value, read_values, read_values_of_sentence
 from corpus_guard.claims.vocabulary import EMPTY, stem
@@ -63,6 +63,10 @@ _HISTORY: Final = re.compile(
 )
 _REFERS: Final = re.compile(rf"^{PRONOUN_FIRST.pattern.removeprefix('(?i)')}|\b(?:it|them)\b", re.IGNORECASE)
 POSSESSIVE: Final = re.compile(r"(?i)\W*(?:(?:and|but|so) )?(?:its|their|his|her)\b")  # "its battery" names a subject
+_ORDERING: Final = re.compile(r"(?i)\b(?:before|after)\b")
+LINES_OF_TITLE: Final = 2  # the declared title and the name of the file; a third one holds the folders
+FEWEST_ENTRIES: Final = 2  # of a list of changes
+_FOLLOWED: Final = re.compile(r"(?<![\w'-])(?P<name>[A-Z][\w-]*) (?P<word>[a-z][\w-]+)")
 _IS_A: Final = re.compile(r"(?i)\b(?:is|are|was|were) (?:an?|the|one of)\b")  # "Sanday is an island of Orkney"
 _PAST: Final = re.compile(
     r"(?i)\b(?:was|were|had|did|didn't|gave|came|took|ran|cost|began|got|went|wrote|kept|held|paid|made|said|let|could|sold|asked"
@@ -106,6 +110,15 @@ class Tense(StrEnum):
 
 
 @dataclass(frozen=True)
+class Order:
+    """Two steps of a sentence, each as the stems of its words."""
+
+    value: Value  # the word that says which comes first
+    first: frozenset[str]
+    second: frozenset[str]
+
+
+@dataclass(frozen=True)
 class LocalWords:
     """Words of a statement in a language other than English."""
 
@@ -144,6 +157,9 @@ class Statement:
     heading: frozenset[str] = frozenset()  # stems of the title
     years: frozenset[str] = frozenset()  # in the title
     is_code: bool = False  # its sentence reads as code, a command or its output
+    order: Order | None = None  # of two steps of which its sentence tells
+    is_entry: bool = False  # its line begins with a version or year, one of several: it tells of that time
+    find_followers: Callable[[], Mapping[str, frozenset[str]]] = field(default=dict, compare=False, repr=False)
     local: LocalWords | None = None  # None: it is in English, or in a language that is read as English is
 
     @cached_property
@@ -155,6 +171,11 @@ class Statement:
     def topic(self) -> frozenset[str]:
         """The words of the name that its whole text is about: the first one of the title, or of the first sentences."""
         return self.find_topic()
+
+    @cached_property
+    def followers(self) -> Mapping[str, frozenset[str]]:
+        """Each word with a capital of its text and title, in lower case → the words without one that follow it there."""
+        return self.find_followers()
 
     @cached_property
     def names(self) -> tuple[Value, ...]:
@@ -200,7 +221,7 @@ class Statement:
         """Return whether its first value is of former times, or was only planned; a later clause about them makes no history of it."""
         marked = _HISTORY.search(self.text)
         if marked is None:
-            return False
+            return self.is_entry
         stated = (
             end
             for value, (_, end) in zip(self.values, self.places, strict=True)
@@ -232,7 +253,7 @@ def read_statements(text: str, rarity: Rarity | None = None, title: str = "") ->
     Args:
         text: anything; linear in its length.
         rarity: bits of a word. None: every word that is not empty weighs the same.
-        title: of the text: what a sentence without a subject is about.
+        title: of the text: what a sentence without a subject is about; name of the file and folders may follow in two lines more.
     """
     reader = StatementReader(text, rarity, title)
     read: list[Statement] = []
@@ -327,6 +348,10 @@ class StatementReader:
                 heading=self._about_title,
                 years=self._years,
                 is_code=self.is_code(number),
+                order=sentence.order
+                and replace(sentence.order, value=place_value(sentence.order.value, self._plain, start)),
+                is_entry=number in self._entries,
+                find_followers=lambda: self._followers,
                 local=self._local(sentence, part),
             )
             if not part.refers:
@@ -353,15 +378,18 @@ class StatementReader:
     def _split_local(self, language: Language) -> tuple[Words, Words, Words]:
         """Return the words of title and first heading, those of the title, and all, in a language other than English."""
         first = self.text(0) if len(self.sentences) > 1 else ""
-        topic = (
-            f"{self._heading}\n{first}"
-            if first and first[-1] not in _ENDS and len(first) < LONGEST_HEADING
-            else self._heading
+        is_heading = bool(first) and first[-1] not in _ENDS and len(first) < LONGEST_HEADING
+        title, _, file = self._heading.partition("\n")
+        texts = (title, first if is_heading else "", file, self._heading, self._plain.text)
+        declared, shown, named, heading, text = (
+            [word for _, word in split_local_words(each, language)] for each in texts
         )
-        texts = (topic, self._heading, f"{self._heading}\n{self._plain.text}")
-        topic_words, heading, context = ([word for _, word in split_local_words(text, language)] for text in texts)
-        numbered = (f"{word} {number}" for word, number in pairwise(context) if number.isdigit())  # "Luvana 7"
-        return Words(topic_words), Words(heading), Words([*context, *numbered])
+        said = Words(text)  # a file may be named as somebody likes
+        numbered = (
+            f"{word} {number}" for word, number in pairwise([*heading, *text]) if number.isdigit()
+        )  # "Luvana 7"
+        topic = [*declared, *shown, *filter(said.__contains__, named)]
+        return Words(topic), Words(heading), Words([*heading, *text, *numbered])
 
     @cached_property
     def context(self) -> frozenset[str]:
@@ -379,7 +407,12 @@ class StatementReader:
         if rarity is None:
             return frozenset()
         # A number, or a word with digits that the text does not say, numbers the page: "post-1234".
-        words = (word for word in _plain_words(self._heading) if not _DIGIT.search(word) or word in self._said)
+        # A folder tells what a text is about where that says the same.
+        title, folders = self._heading, ""
+        if title.count("\n") >= LINES_OF_TITLE:
+            title, _, folders = title.rpartition("\n")
+        words = [word for word in _plain_words(title) if not _DIGIT.search(word) or word in self._said]
+        words += [word for word in _plain_words(folders) if word in self._said]
         return frozenset(word for word in words if rarity(word) >= TELLING_BITS) | self._defined_first(rarity)
 
     @cached_property
@@ -394,6 +427,23 @@ class StatementReader:
                 words = _plain_words(sentence[: definition.start()])
                 return frozenset(word for word in words if not word.isdigit() and rarity(word) >= TELLING_BITS)
         return frozenset()
+
+    @cached_property
+    def _entries(self) -> frozenset[int]:
+        """The sentences of lines that begin with a version or a year, where there are several: a list of changes."""
+        beginning = [
+            number
+            for number, (start, end) in enumerate(self.sentences)
+            if CHANGE_ENTRY.match(self._plain.text, start, end)
+        ]
+        return frozenset(beginning if len(beginning) >= FEWEST_ENTRIES else ())
+
+    @cached_property
+    def _followers(self) -> Mapping[str, frozenset[str]]:
+        followers: dict[str, set[str]] = {}
+        for match in _FOLLOWED.finditer(f"{self._heading}\n{self._plain.text}"):
+            followers.setdefault(match["name"].lower(), set()).add(stem(match["word"]))
+        return {name: frozenset(words) for name, words in followers.items()}
 
     @cached_property
     def _years(self) -> frozenset[str]:
@@ -451,6 +501,7 @@ class _Sentence:
     parts: tuple[_Part, ...]
     name: frozenset[str]  # words of the name in the place of its subject
     language: Language | None = None
+    order: Order | None = None
 
     @property
     def is_question(self) -> bool:
@@ -486,7 +537,25 @@ def _read_sentence(text: str, rarity: Rarity | None) -> _Sentence:
     """Read a sentence by itself; one that stands in many documents is read once."""
     values = tuple(read_values_of_sentence(text))
     parts = tuple(_read_clause(text, clause, values, rarity) for clause in split_clauses(text))
-    return _Sentence(text, values, parts, _telling(_first_name(_before_verb(text, values)), rarity))
+    name = _telling(_first_name(_before_verb(text, values)), rarity)
+    return _Sentence(text, values, parts, name, order=_read_order(text, values))
+
+
+def _read_order(text: str, values: Sequence[Value]) -> Order | None:
+    """Return the two steps of a plain sentence: "rinse the flask before adding the acid"; None: there are none, or it is denied."""
+    words = list(_ORDERING.finditer(text))
+    if len(words) != 1 or any(value.kind is Kind.NEGATION for value in values):
+        return None
+    word = words[0]
+    before, after = text[: word.start()], text[word.end() :]
+    if not re.search(r"\w", before):  # "Before you pay, check the order"
+        after, _, before = after.partition(",")
+    earlier, later = (before, after) if word.group().lower() == "before" else (after, before)
+    first, second = (frozenset(stem for _, stem in _weigh(part, (), None)[0]) for part in (earlier, later))
+    if not (first - second and second - first):
+        return None
+    normal = f"{' '.join(sorted(first - second))} before {' '.join(sorted(second - first))}"
+    return Order(Value(Kind.ORDER, Span(*word.span()), normal), first, second)
 
 
 def _naming_words(sentence: _Sentence, part: _Part, language: Language) -> frozenset[str]:
