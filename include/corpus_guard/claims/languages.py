@@ -11,7 +11,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -106,12 +106,13 @@ class Language:
         """Return whether a unit need not be followed by a space."""
         return self.code in _ENDS_ANYWHERE
 
-    @property
+    @cached_property
     def empty(self) -> frozenset[str]:
         """Return the words that say nothing of a subject."""
         return self.function | self.negation | self.without | self.forbidden | self.allowed
 
 
+@lru_cache(maxsize=50_000)
 def fold(word: str) -> str:
     """Return a word in lower case, without accents and an Arabic article."""
     if word.isascii():

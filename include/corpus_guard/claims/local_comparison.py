@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from corpus_guard.claims.languages import Words, fold
+from corpus_guard.claims.languages import fold
 from corpus_guard.claims.outcome import Comparison, Outcome, relate_values
 from corpus_guard.claims.statements import LocalWords, Statement
 from corpus_guard.claims.value import Kind, Value
@@ -59,11 +59,11 @@ def _may_relate(statement: Statement, own: LocalWords, other: Statement, others:
 
 def _share(own: LocalWords, other: LocalWords) -> tuple[float, float]:
     """Return the common words as a share of the shorter sentence, and of both, 0..1; what only names the other's title does not count."""
-    words, others = Words(own.words), Words(other.words)
-    common = sum(word in others for word in own.words), sum(word in words for word in other.words)
+    words, others = own.words, other.words
+    common = sum(word in others for word in words), sum(word in words for word in others)
     more = (
-        sum(word not in others and word not in other.heading for word in own.words),
-        sum(word not in words and word not in own.heading for word in other.words),
+        sum(word not in others and word not in other.heading for word in words),
+        sum(word not in words and word not in own.heading for word in others),
     )
     if max(common) + _share_title(own, other) < MIN_SHARED:
         return 0.0, 0.0
@@ -102,8 +102,7 @@ def _are_about_one(statement: Statement, other: Statement, own: LocalWords, othe
 
 def _more(statement: Statement, other: LocalWords) -> bool:
     """Return whether a statement has a word that neither the other one nor the title of its text holds."""
-    words = Words(other.words)
-    return any(word not in words and word not in other.heading for _, word in statement.stems)
+    return any(word not in other.words and word not in other.heading for _, word in statement.stems)
 
 
 def _names(statement: Statement, other: LocalWords) -> bool:

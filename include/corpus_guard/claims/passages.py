@@ -94,6 +94,10 @@ class StatedPassage:
         """Return the statements of some sentences."""
         return tuple(statement for number in sentences for statement in self._reader.read(number))
 
+    def is_local(self, number: int) -> bool:
+        """Return whether a sentence is in a language other than English that is known."""
+        return self._reader.language(number) is not None
+
     def sentence(self, number: int) -> str:
         """Return a sentence as a reader sees it."""
         return self._reader.text(number)
@@ -179,9 +183,7 @@ class StatedPassage:
     def _stating(self) -> frozenset[int]:
         """The sentences that may hold a value or a negation."""
         return frozenset(
-            number
-            for number in self._numbers
-            if self._reader.language(number) or may_hold_value(self._reader.text(number))
+            number for number in self._numbers if self.is_local(number) or may_hold_value(self._reader.text(number))
         )
 
     @cached_property

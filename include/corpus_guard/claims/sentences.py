@@ -8,20 +8,19 @@ from typing import Final
 
 MAX_SENTENCE: Final = 1_000  # characters; a longer one is cut at a space, so that nothing is quadratic in a text
 
-_END: Final = re.compile(
-    r"[.!?…][\"')\]]{0,3}\s+|[。！？؟।۔｡][\"'」』）)]{0,3}\s*|\n\s*|(?<=[a-z)][.!?])(?=[A-Z][a-z]+ )"
-)
-_CLOSING: Final = frozenset("\"')]")
-_NEW_LINE: Final = re.compile(r"[-*•#|]|\d{1,3}[.)]\s|```|~~~")  # begins a list entry, a heading, a row or code
+_END: Final = re.compile(r"[.!?…][\"')\]]{0,3}\s+|\n\s*|(?<=[a-z)][.!?])(?=[A-Z][a-z]+ )")
 CHANGE_ENTRY: Final = re.compile(
     r"(?:[-*•#] ?|\[)*(?:(?i:version|release|v)[ .]?)?(?:\d{1,4}(?:\.\d{1,4}){1,3}|(?:19|20)\d\d(?:-\d\d){0,2})\]?"
     r"(?: for [\w ]{1,30})?\s*(?:[:–—]\s|-\s)"
 )
 """The beginning of a line in a list of changes: "2.1: ", "2022: "."""
+_OTHER_END: Final = re.compile(rf"[。！？؟।۔｡][\"'」』）)]{{0,3}}\s*|(?<=°[CF]\.)\s+|\n\s*(?={CHANGE_ENTRY.pattern})")
+_CLOSING: Final = frozenset("\"')]")
+_NEW_LINE: Final = re.compile(r"[-*•#|]|\d{1,3}[.)]\s|```|~~~")  # begins a list entry, a heading, a row or code
 _ENTRY: Final = re.compile(r"\(?\d{1,3}\.")  # the number of a list entry
 _ABBREVIATION: Final = re.compile(
     r"(?<!\d )(?:\b(?:dr|mr|mrs|ms|prof|st|fig|eq|approx|ca|vs?|cf|inc|max|min|tel|ver|rev|art|sec|e\.g|i\.e|etc"
-    r"|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec)|(?<!°)\b(?-i:[A-Z]))\.\s$",
+    r"|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec)|\b(?-i:[A-Z]))\.\s$",
     re.IGNORECASE,
 )
 _INITIAL: Final = re.compile(r"\b[A-Z]\.\s$")
@@ -43,16 +42,26 @@ def split_sentences(text: str) -> Iterator[tuple[int, int]]:
     yield from _cut(text, start, len(text))
 
 
+def split_statements(text: str) -> Iterator[tuple[int, int]]:
+    """Yield start and end of each sentence, also in scripts without spaces, and of each line in a list of changes.
+
+    Args:
+        text: as for `split_sentences`.
+    """
+    for start, end in split_sentences(text):
+        place = start
+        for match in _OTHER_END.finditer(text, start, end):
+            yield from _cut(text, place, match.end())
+            place = match.end()
+        yield from _cut(text, place, end)
+
+
 def _ends(text: str, start: int, match: re.Match[str]) -> bool:
     end, mark = match.end(), match.group()
     if not mark:
         return True  # the space was lost
     if mark[0] == "\n":
-        return (
-            mark.count("\n") > 1
-            or text.startswith(("#", "|"), start)
-            or bool(_NEW_LINE.match(text, end) or CHANGE_ENTRY.match(text, end))
-        )
+        return mark.count("\n") > 1 or text.startswith(("#", "|"), start) or bool(_NEW_LINE.match(text, end))
     goes_on = text[end : end + 1].islower()
     if mark[0] != "." or "\n\n" in mark:
         return "\n\n" in mark or not goes_on or mark[1:2] not in _CLOSING  # '"Is it tight?" he asked.'

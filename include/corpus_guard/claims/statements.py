@@ -20,7 +20,7 @@ from corpus_guard.claims.local_values import is_dated, number_end, read_local_va
 from corpus_guard.claims.names import may_hold_name
 from corpus_guard.claims.negation import NOT
 from corpus_guard.claims.plain_text import make_plain
-from corpus_guard.claims.sentences import CHANGE_ENTRY, split_sentences
+from corpus_guard.claims.sentences import CHANGE_ENTRY, split_statements
 from corpus_guard.claims.value import Kind, Value
 from corpus_guard.claims.values import place_value, read_values, read_values_of_sentence
 from corpus_guard.claims.vocabulary import EMPTY, stem
@@ -123,7 +123,7 @@ class LocalWords:
     """Words of a statement in a language other than English."""
 
     language: Language
-    words: frozenset[str]  # that it is about, folded
+    words: Words  # that it is about, folded
     naming: frozenset[str]  # words of its sentence that may name what it is about
     is_dated: bool  # its sentence tells of a time that a date names
     topic: Words  # of the title and of a heading with which the text begins
@@ -277,7 +277,7 @@ class StatementReader:
         self._languages: dict[int, Language | None] = {}
         self._names: dict[int, frozenset[str]] = {}
         self._local_contexts: dict[str, tuple[Words, Words, Words]] = {}
-        self.sentences = tuple(split_sentences(self._plain.text))
+        self.sentences = tuple(split_statements(self._plain.text))
 
     @cached_property
     def _language(self) -> Language | None:
@@ -364,10 +364,9 @@ class StatementReader:
         if language.code not in self._local_contexts:
             self._local_contexts[language.code] = self._split_local(language)
         topic, heading, context = self._local_contexts[language.code]
-        words = frozenset(word for _, word in part.stems)
         return LocalWords(
             language,
-            words,
+            Words(word for _, word in part.stems),
             _naming_words(sentence, part, language),
             is_dated(sentence.text, sentence.values, language),
             topic,

@@ -49,6 +49,7 @@ _WORDS: Final = {
     Kind.DOMAIN: "internet address",
     Kind.COUNT: "number",
     Kind.MONEY: "amount",
+    Kind.ORDER: "order of steps",
 }
 
 
@@ -79,7 +80,7 @@ class Conflict(ConfiguredCheck[ConflictParams]):
     name = "conflict"
     across_documents = True
     params_class = ConflictParams
-    code_version = ("conflict", "18")
+    code_version = ("conflict", "19")
 
     def resources(self) -> Sequence[str]:
         """Return the digests of the trained reader, and of what a model is asked."""

@@ -88,7 +88,7 @@ class Modification(ConfiguredCheck[ModificationParams]):
     name = "modification"
     across_documents = True
     params_class = ModificationParams
-    code_version = ("modification", "3")
+    code_version = ("modification", "4")
 
     def __init__(self, params: ModificationParams, instructions: Check) -> None:
         """Keep the parameters."""
