@@ -51,7 +51,7 @@ _OTHER_LETTERS: Final = re.compile(
 )
 _PERSIAN: Final = re.compile("[پچژگ]")  # letters of Persian and Urdu, which are not read
 _WORD: Final = re.compile(rf"[^\W_][\w{MARKS}]*")
-_RUN: Final = re.compile(rf"[{IDEOGRAPHS}]+|[{_KANA}]+|[^\W_{IDEOGRAPHS}{_KANA}]+")
+_RUN: Final = re.compile(rf"[{IDEOGRAPHS}]+|[\u3041-\u309f]+|[\u30a0-\u30ff]+|[^\W_{IDEOGRAPHS}{_KANA}]+")
 _KATAKANA: Final = re.compile("[\u30a0-\u30ff]+")
 _STRIPPED: Final = re.compile("[\u0300-\u036f\u064b-\u065f\u0670\u0640]")
 _SAME: Final = str.maketrans({"ı": "i", "ł": "l", "ى": "ي", "ة": "ه", "đ": "d", "ø": "o"})
@@ -167,7 +167,7 @@ def find_language(text: str, around: Language | None = None) -> Language | None:
     best = [code for code in languages if counts[code] == most]
     if len(best) == 1 and most >= FEWEST_SMALL_WORDS and most > 2 * english and most * 6 >= len(words):
         return languages[best[0]]
-    if english >= 1 or len(words) < FEWEST_WORDS or text.isascii():
+    if english >= 1 or len(words) < FEWEST_WORDS or (text.isascii() and most < FEWEST_SMALL_WORDS):
         return None
     return languages.get(detect_fast(text, langs=["en", *best])[0])
 

@@ -209,9 +209,10 @@ def _names(code: str) -> _Names:
 def _days(code: str) -> Mapping[str, str]:
     """Return name of a day of the week, folded → the same in English."""
     return {
-        fold(name).removeprefix("星期"): _WEEK[number]
+        spelling: _WEEK[number]
         for context in ("format", "stand-alone")
         for number, name in get_day_names("wide", context, Locale(code)).items()
+        for spelling in (fold(name), fold(name).replace("星期", "周"))
     }
 
 
@@ -372,7 +373,7 @@ def _scale(text: str, end: int, language: Language) -> tuple[float, int]:
             if text.startswith(word, end):
                 return factor, end + len(word)
     elif (noun := _WORD.match(text, start)) and (factor := language.scale.get(fold(noun.group()), 0.0)):
-        return factor, noun.end()
+        return factor, noun.end() + text.startswith(". ", noun.end())  # "50 тыс. рублей"
     return 1.0, end
 
 

@@ -21,7 +21,7 @@ Rules
 - What the rules take for a contradiction is read, too: the two sentences, and the post beside the excerpt around the trusted one. Where
   the reader sees no contradiction in either, it is doubted: mostly two places, years or products. Where it sees none in the mean of
   both, and the rules say of another trusted document near it that it contradicts the same sentence, it is disputed. Another contact or
-  account and a sentence that is too long to be read are never doubted, nor more than `MAX_DOUBTED` of a chunk.
+  account, another order of steps and a sentence that is too long to be read are never doubted, nor more than `MAX_DOUBTED` of a chunk.
 - Where the reader sees a contradiction rather than none, its second model reads each sentence of the excerpt alone. The worst is
   shown to the reviewer, and its log-odds are averaged with those of the excerpt, which count `EXCERPT_SHARE`. Of a post that is taken
   for a contradiction each sentence is read beside it, and the worst is shown, too.
@@ -267,7 +267,7 @@ def suspect(
     """
     pair = SuspectedPair(own, own.number(places[0]), other, other.number(places[1]), title)
     is_local = own.is_local(pair.sentence) or other.is_local(pair.rival)
-    return None if kind in CONTACTS or pair.is_cut or is_local else pair
+    return None if kind in CONTACTS | {Kind.ORDER} or pair.is_cut or is_local else pair
 
 
 @dataclass(frozen=True, slots=True)
