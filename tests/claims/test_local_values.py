@@ -55,12 +55,12 @@ LENGTH = 20_000
 def test_values_are_read_as_english_ones_are(code: str, text: str, values: list[str]) -> None:
     read = read_local_values(make_plain(text).text, load_languages()[code])
 
-    told = [
+    shown = [
         f"{value.kind.value} {value.normal}"
         for value in read
         if value.kind not in {Kind.NAME} or value.normal[-1].isdigit()
     ]
-    assert [value for value in told if not value.startswith("frequency every 604800")] == values
+    assert [value for value in shown if not value.startswith("frequency every 604800")] == values
 
 
 @pytest.mark.parametrize("code", load_languages())

@@ -118,9 +118,9 @@ def _compare_orders(statement: Statement, other: Statement) -> Comparison | None
     first, second = order.first - order.second, order.second - order.first
     other_first, other_second = rival.first - rival.second, rival.second - rival.first
     exchanged = len(first & other_second), len(second & other_first)
-    kept = len(first & other_first) + len(second & other_second)
+    unchanged = len(first & other_first) + len(second & other_second)
     fewest = min(len(first | second), len(other_first | other_second))
-    is_exchanged = all(exchanged) and sum(exchanged) > kept and sum(exchanged) >= SHARED_OF_SMALLER * fewest
+    is_exchanged = all(exchanged) and sum(exchanged) > unchanged and sum(exchanged) >= SHARED_OF_SMALLER * fewest
     if not is_exchanged or statement.is_question or other.is_question or not may_have_one_subject(statement, other):
         return None
     jaccard = sum(exchanged) / len(first | second | other_first | other_second)

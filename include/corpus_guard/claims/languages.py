@@ -127,11 +127,11 @@ def root(word: str) -> str:
 
 
 @lru_cache(maxsize=50_000)
-def is_same_word(word: str, other: str, kept: float = KEPT_OF_WORD) -> bool:
+def is_same_word(word: str, other: str, least: float = KEPT_OF_WORD) -> bool:
     """Return whether two folded words are forms of one: they begin with the same letters and differ in a short ending.
 
     Args:
-        kept: share of the longer form that both have, 0..1.
+        least: share of the longer form that both have, 0..1.
     """
     if word == other:
         return True
@@ -144,7 +144,7 @@ def is_same_word(word: str, other: str, kept: float = KEPT_OF_WORD) -> bool:
         return False
     if common == len(shorter) == SHORTEST_ROOT - 1:
         return len(longer) - common <= 2
-    return common >= SHORTEST_ROOT and len(longer) - common <= LONGEST_ENDING and common >= kept * len(longer)
+    return common >= SHORTEST_ROOT and len(longer) - common <= LONGEST_ENDING and common >= least * len(longer)
 
 
 def find_language(text: str, around: Language | None = None) -> Language | None:
@@ -329,5 +329,5 @@ class Words:
         """Return whether a form of one of the words is among others."""
         return any(word in others for word in self._words)
 
-    def _holds(self, word: str, kept: float) -> bool:
-        return any(is_same_word(word, own, kept) for own in self._by_root.get(root(word), ()))
+    def _holds(self, word: str, least: float) -> bool:
+        return any(is_same_word(word, own, least) for own in self._by_root.get(root(word), ()))

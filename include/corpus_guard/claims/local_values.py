@@ -132,7 +132,7 @@ def read_local_values(text: str, language: Language) -> list[Value]:
         return not any(span.start < end and start < span.end for start, end in taken)
 
     ascii_view = _LETTERS_OF_OTHERS.sub(_NEUTRAL, text)
-    for found in (
+    for readings in (
         read_contacts(ascii_view),
         _read_short_phones(text, language),
         (Span(*match.span()) for match in _LABEL.finditer(text)),
@@ -146,7 +146,7 @@ def read_local_values(text: str, language: Language) -> list[Value]:
         _read_names(text, language),
         _read_denials(text, language),
     ):
-        for each in found:
+        for each in readings:
             span = each if isinstance(each, Span) else each.span
             if is_free(span):
                 taken.append((span.start, span.end))

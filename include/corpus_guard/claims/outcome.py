@@ -1,4 +1,4 @@
-"""What comes of comparing two statements, and how their values relate."""
+"""Outcome of comparing two statements, and how their values relate."""
 
 from __future__ import annotations
 

@@ -67,6 +67,7 @@ _ORDERING: Final = re.compile(r"(?i)\b(?:before|after)\b")
 LINES_OF_TITLE: Final = 2  # the declared title and the name of the file; a third one holds the folders
 FEWEST_ENTRIES: Final = 2  # of a list of changes
 _FOLLOWED: Final = re.compile(r"(?<![\w'-])(?P<name>[A-Z][\w-]*) (?P<word>[a-z][\w-]+)")
+_STEP_END: Final = re.compile(r"[,;:]\s|[.!]\s")
 _IS_A: Final = re.compile(r"(?i)\b(?:is|are|was|were) (?:an?|the|one of)\b")  # "Sanday is an island of Orkney"
 _PAST: Final = re.compile(
     r"(?i)\b(?:was|were|had|did|didn't|gave|came|took|ran|cost|began|got|went|wrote|kept|held|paid|made|said|let|could|sold|asked"
@@ -383,11 +384,11 @@ class StatementReader:
         declared, shown, named, heading, text = (
             [word for _, word in split_local_words(each, language)] for each in texts
         )
-        said = Words(text)  # a file may be named as somebody likes
+        mentioned = Words(text)  # a file may be named as somebody likes
         numbered = (
             f"{word} {number}" for word, number in pairwise([*heading, *text]) if number.isdigit()
         )  # "Luvana 7"
-        topic = [*declared, *shown, *filter(said.__contains__, named)]
+        topic = [*declared, *shown, *filter(mentioned.__contains__, named)]
         return Words(topic), Words(heading), Words([*heading, *text, *numbered])
 
     @cached_property
@@ -546,8 +547,13 @@ def _read_order(text: str, values: Sequence[Value]) -> Order | None:
     if len(words) != 1 or any(value.kind is Kind.NEGATION for value in values):
         return None
     word = words[0]
-    before, after = text[: word.start()], text[word.end() :]
-    if not re.search(r"\w", before):  # "Before you pay, check the order"
+    stated = (value.span.start for value in values if value.kind is not Kind.NAME)
+    if any(0 < start - word.end() <= LONGEST_GAP for start in stated):
+        return None  # "before 10 May", "after age 59"
+    before, after = _STEP_END.split(text[: word.start()])[-1], text[word.end() :]
+    if re.search(r"\w", before):
+        after = _STEP_END.split(after)[0]
+    else:  # "Before you pay, check the order"
         after, _, before = after.partition(",")
     earlier, later = (before, after) if word.group().lower() == "before" else (after, before)
     first, second = (frozenset(stem for _, stem in _weigh(part, (), None)[0]) for part in (earlier, later))
