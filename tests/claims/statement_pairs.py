@@ -100,7 +100,7 @@ PAIRS: Sequence[tuple[str, str, str]] = (
     ("conflict", "Rinse the flask before adding the acid.", "Add the acid before rinsing the flask."),
     ("unrelated", "Rinse the flask before adding the acid.", "After rinsing the flask, add the acid."),
     ("unrelated", "Rinse the flask before adding the acid.", "Rinse the beaker after adding the salt."),
-    ("unrelated", "Withdrawals after age 59 cost nothing.", "Withdrawals before age 59 cost 10 %."),
+    ("unrelated", "Withdrawals after age 59 are free.", "Withdrawals before age 59 cost 10 %."),
     ("unrelated", "Close the valve before noon.", "Close the valve after lunch."),
     # --- two kinds of one name
     ("unrelated", "The Brandt alkali wash takes 30 minutes.", "The Brandt acid wash takes 45 minutes."),

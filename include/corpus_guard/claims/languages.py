@@ -22,6 +22,7 @@ FEWEST_SMALL_WORDS: Final = 2  # of a language in Latin letters, by which a text
 FEWEST_WORDS: Final = 4  # of a text without small words whose language is told by its letters
 SHORTEST_ROOT: Final = 4  # letters that two forms of one word share, unless one of them is shorter
 LONGEST_ENDING: Final = 4  # letters in which two forms of one word may differ
+SHORT_ENDING: Final = 2  # letters that one form has more than the other, however short this is
 LONGEST_PARTICLE: Final = 3  # syllables after a Korean noun
 KEPT_OF_WORD: Final = 0.6  # share of the longer form that both have, 0..1
 KEPT_OF_NAME: Final = 0.75  # the same of a name
@@ -142,8 +143,8 @@ def is_same_word(word: str, other: str, least: float = KEPT_OF_WORD) -> bool:
     common = next((n for n, (a, b) in enumerate(zip(shorter, longer, strict=False)) if a != b), len(shorter))
     if any(map(str.isdigit, word + other)):
         return False
-    if common == len(shorter) == SHORTEST_ROOT - 1:
-        return len(longer) - common <= 2
+    if common == len(shorter) in {SHORTEST_ROOT - 1, SHORTEST_ROOT} and len(longer) - common <= SHORT_ENDING:
+        return True
     return common >= SHORTEST_ROOT and len(longer) - common <= LONGEST_ENDING and common >= least * len(longer)
 
 
@@ -167,9 +168,9 @@ def find_language(text: str, around: Language | None = None) -> Language | None:
     best = [code for code in languages if counts[code] == most]
     if len(best) == 1 and most >= FEWEST_SMALL_WORDS and most > 2 * english and most * 6 >= len(words):
         return languages[best[0]]
-    if english >= 1 or len(words) < FEWEST_WORDS or (text.isascii() and most < FEWEST_SMALL_WORDS):
+    if english >= 1 or len(words) < FEWEST_WORDS or text.isascii():
         return None
-    return languages.get(detect_fast(text, langs=["en", *best])[0])
+    return languages[best[0]] if len(best) == 1 else languages.get(detect_fast(text, langs=["en", *best])[0])
 
 
 @lru_cache(maxsize=50_000)

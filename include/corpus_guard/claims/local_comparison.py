@@ -13,9 +13,11 @@ Less is known of these languages than of English: neither clauses nor times are 
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Sequence
 from typing import Final
 
-from corpus_guard.claims.languages import fold
+from corpus_guard.claims.languages import IDEOGRAPHS, fold
 from corpus_guard.claims.outcome import Comparison, Outcome, relate_values
 from corpus_guard.claims.statements import LocalWords, Statement
 from corpus_guard.claims.value import Kind, Value
@@ -23,6 +25,7 @@ from corpus_guard.claims.value import Kind, Value
 SHARED_OF_SMALLER: Final = 0.6  # of the words of the sentence that says less, 0..1
 SHARED_TO_DENY: Final = 0.6  # of the words of both, where one denies what the other says, 0..1
 MIN_SHARED: Final = 2  # words; one, where a text mentions what the title of the other is about
+_IDEOGRAPH: Final = re.compile(f"[{IDEOGRAPHS}]")
 
 
 def compare_local(statement: Statement, other: Statement) -> Comparison:
@@ -102,7 +105,16 @@ def _are_about_one(statement: Statement, other: Statement, own: LocalWords, othe
 
 def _more(statement: Statement, other: LocalWords) -> bool:
     """Return whether a statement has a word that neither the other one nor the title of its text holds."""
-    return any(word not in other.words and word not in other.heading for _, word in statement.stems)
+    return _lacks(statement.stems, lambda word: word in other.words or word in other.heading)
+
+
+def _lacks(stems: Sequence[tuple[int, str]], is_held: Callable[[str], bool]) -> bool:
+    """Return whether one of some words in their places is not held; two that are cover the pair of characters where they meet."""
+    held = {place: is_held(word) for place, word in stems}
+    return any(
+        not own and not (_IDEOGRAPH.match(word) and held.get(place - 1) and held.get(place + 1))
+        for (place, word), own in zip(stems, held.values(), strict=True)
+    )
 
 
 def _names(statement: Statement, other: LocalWords) -> bool:
@@ -116,7 +128,7 @@ def _names(statement: Statement, other: LocalWords) -> bool:
 
 def _mentions(other: LocalWords, own: LocalWords) -> bool:
     """Return whether the text of one statement mentions all that the other may be about."""
-    return all(map(other.context.holds_name, own.naming))
+    return not _lacks(own.naming, other.context.holds_name)
 
 
 def _tell_of_two_times(different: list[tuple[Value, Value]]) -> bool:

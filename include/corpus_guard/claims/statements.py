@@ -125,7 +125,7 @@ class LocalWords:
 
     language: Language
     words: Words  # that it is about, folded
-    naming: frozenset[str]  # words of its sentence that may name what it is about
+    naming: tuple[tuple[int, str], ...]  # words of its sentence that may name what it is about, with their places
     is_dated: bool  # its sentence tells of a time that a date names
     topic: Words  # of the title and of a heading with which the text begins
     heading: Words  # of the title of its text
@@ -563,7 +563,7 @@ def _read_order(text: str, values: Sequence[Value]) -> Order | None:
     return Order(Value(Kind.ORDER, Span(*word.span()), normal), first, second)
 
 
-def _naming_words(sentence: _Sentence, part: _Part, language: Language) -> frozenset[str]:
+def _naming_words(sentence: _Sentence, part: _Part, language: Language) -> tuple[tuple[int, str], ...]:
     """Return the words of a sentence that may name what a part is about: those of names, and the first word, which has a capital anyway.
 
     German gives one to every noun, and scripts without capitals to none: there all nouns or words before the first value.
@@ -573,8 +573,8 @@ def _naming_words(sentence: _Sentence, part: _Part, language: Language) -> froze
     names = [value.span for value in sentence.values if value.kind is Kind.NAME]
     stems = [(each.clause.start + place, word) for each in sentence.parts for place, word in each.stems]
     first = _LETTER.search(sentence.text)
-    return frozenset(
-        word
+    return tuple(
+        (place, word)
         for place, word in stems
         if any(span.start <= place < span.end for span in names)
         or (first is not None and place == first.start())
