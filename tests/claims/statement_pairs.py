@@ -101,6 +101,11 @@ PAIRS: Sequence[tuple[str, str, str]] = (
     ("unrelated", "Rinse the flask before adding the acid.", "After rinsing the flask, add the acid."),
     ("unrelated", "Rinse the flask before adding the acid.", "Rinse the beaker after adding the salt."),
     ("unrelated", "Withdrawals after age 59 are free.", "Withdrawals before age 59 cost 10 %."),
+    (
+        "unrelated",
+        "If you claim benefits after the full age, they rise.",
+        "If you claim benefits before the full age, they fall.",
+    ),
     ("unrelated", "Close the valve before noon.", "Close the valve after lunch."),
     # --- two kinds of one name
     ("unrelated", "The Brandt alkali wash takes 30 minutes.", "The Brandt acid wash takes 45 minutes."),

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property, lru_cache, partial
 from itertools import pairwise
-from typing import Final
+from typing import Final, TypeAlias
 
 from corpus_guard.claims.clauses import FINITE, PRONOUN_FIRST, Clause, split_clauses
 from corpus_guard.claims.languages import Language, Words, find_language, load_languages, root, split_local_words
@@ -66,7 +66,7 @@ POSSESSIVE: Final = re.compile(r"(?i)\W*(?:(?:and|but|so) )?(?:its|their|his|her
 _ORDERING: Final = re.compile(r"(?i)\b(?:before|after)\b")
 LINES_OF_TITLE: Final = 2  # the declared title and the name of the file; a third one holds the folders
 FEWEST_ENTRIES: Final = 2  # of a list of changes
-_FOLLOWED: Final = re.compile(r"(?<![\w'-])(?P<name>[A-Z][\w-]*) (?P<word>[a-z][\w-]+)")
+_KIND: Final = re.compile(r"(?<![\w'-])(?P<name>[A-Z][\w-]*) (?P<kind>[a-z][\w-]+) (?P<thing>[a-z][\w-]+)")
 _STEP_END: Final = re.compile(r"[,;:]\s|[.!]\s")
 _IS_A: Final = re.compile(r"(?i)\b(?:is|are|was|were) (?:an?|the|one of)\b")  # "Sanday is an island of Orkney"
 _PAST: Final = re.compile(
@@ -100,6 +100,9 @@ _PRESENTS_ITSELF: Final = re.compile(
     r"|issue|edition)\b"
     r",?(?: (?:we|you|I)\b)?[^.,;:]{0,20}\b(?:cover|describ|discuss|present|list|summari[sz]|explain|introduc|show|focus|outlin|learn)"
 )
+
+
+NamedKinds: TypeAlias = Mapping[tuple[str, str], frozenset[str]]
 
 
 class Tense(StrEnum):
@@ -160,7 +163,7 @@ class Statement:
     is_code: bool = False  # its sentence reads as code, a command or its output
     order: Order | None = None  # of two steps of which its sentence tells
     is_entry: bool = False  # its line begins with a version or year, one of several: it tells of that time
-    find_followers: Callable[[], Mapping[str, frozenset[str]]] = field(default=dict, compare=False, repr=False)
+    find_kinds: Callable[[], NamedKinds] = field(default=dict, compare=False, repr=False)  # see `named_kinds`
     local: LocalWords | None = None  # None: it is in English, or in a language that is read as English is
 
     @cached_property
@@ -174,9 +177,9 @@ class Statement:
         return self.find_topic()
 
     @cached_property
-    def followers(self) -> Mapping[str, frozenset[str]]:
-        """Each word with a capital of its text and title, in lower case → the words without one that follow it there."""
-        return self.find_followers()
+    def named_kinds(self) -> NamedKinds:
+        """Each name with the thing that it names in its text and title → the words between: "the Brandt acid wash"."""
+        return self.find_kinds()
 
     @cached_property
     def names(self) -> tuple[Value, ...]:
@@ -352,7 +355,7 @@ class StatementReader:
                 order=sentence.order
                 and replace(sentence.order, value=place_value(sentence.order.value, self._plain, start)),
                 is_entry=number in self._entries,
-                find_followers=lambda: self._followers,
+                find_kinds=lambda: self._named_kinds,
                 local=self._local(sentence, part),
             )
             if not part.refers:
@@ -439,11 +442,11 @@ class StatementReader:
         return frozenset(beginning if len(beginning) >= FEWEST_ENTRIES else ())
 
     @cached_property
-    def _followers(self) -> Mapping[str, frozenset[str]]:
-        followers: dict[str, set[str]] = {}
-        for match in _FOLLOWED.finditer(f"{self._heading}\n{self._plain.text}"):
-            followers.setdefault(match["name"].lower(), set()).add(stem(match["word"]))
-        return {name: frozenset(words) for name, words in followers.items()}
+    def _named_kinds(self) -> NamedKinds:
+        kinds: dict[tuple[str, str], set[str]] = {}
+        for match in _KIND.finditer(f"{self._heading}\n{self._plain.text}"):
+            kinds.setdefault((match["name"].lower(), stem(match["thing"])), set()).add(stem(match["kind"]))
+        return {named: frozenset(words) for named, words in kinds.items()}
 
     @cached_property
     def _years(self) -> frozenset[str]:
@@ -538,7 +541,8 @@ def _read_sentence(text: str, rarity: Rarity | None) -> _Sentence:
     values = tuple(read_values_of_sentence(text))
     parts = tuple(_read_clause(text, clause, values, rarity) for clause in split_clauses(text))
     name = _telling(_first_name(_before_verb(text, values)), rarity)
-    return _Sentence(text, values, parts, name, order=_read_order(text, values))
+    is_supposed = any(part.clause.is_supposed for part in parts)
+    return _Sentence(text, values, parts, name, order=None if is_supposed else _read_order(text, values))
 
 
 def _read_order(text: str, values: Sequence[Value]) -> Order | None:

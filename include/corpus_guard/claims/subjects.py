@@ -112,26 +112,13 @@ def stand_for_two(statement: Statement, other: Statement) -> bool:
 
 
 def name_two_kinds(statement: Statement, other: Statement) -> bool:
-    """Return whether a name of both is followed by a word in the one text that the other lacks: "the Brandt alkali wash"."""
-    own, others = statement.followers, other.followers
+    """Return whether both tell of a thing of one name, and each text of another kind of it that the other text does not mention."""
+    own, others = statement.named_kinds, other.named_kinds
+    names = {word for name in (*statement.names, *other.names) for word in words_of_name(name.normal)}
     return any(
-        _tells_kind(first, words_after.get(word, frozenset()), second, others_after.get(word, frozenset()))
-        for first, second, words_after, others_after in (
-            (statement, other, own, others),
-            (other, statement, others, own),
-        )
-        for name in first.names
-        for word in words_of_name(name.normal)[-1:]
-    )
-
-
-def _tells_kind(statement: Statement, words: Set[str], other: Statement, others: Set[str]) -> bool:
-    """Return whether the other text lacks the word that follows a name in the subject of a statement, and has another there."""
-    telling = words & statement.before_verb() - _MEASURES
-    return (
-        bool(telling)
-        and telling.isdisjoint(other.mentioned)
-        and any(word not in _MEASURES and word not in EMPTY and word not in statement.mentioned for word in others)
+        own[named].isdisjoint(other.mentioned) and others[named].isdisjoint(statement.mentioned)
+        for named in own.keys() & others.keys()
+        if named[0] in names
     )
 
 
