@@ -168,9 +168,9 @@ def find_language(text: str, around: Language | None = None) -> Language | None:
     best = [code for code in languages if counts[code] == most]
     if len(best) == 1 and most >= FEWEST_SMALL_WORDS and most > 2 * english and most * 6 >= len(words):
         return languages[best[0]]
-    if english >= 1 or len(words) < FEWEST_WORDS or text.isascii():
+    if english >= 1 or not most or len(words) < FEWEST_WORDS or text.isascii():
         return None
-    return languages[best[0]] if len(best) == 1 else languages.get(detect_fast(text, langs=["en", *best])[0])
+    return languages[best[0]] if len(best) == 1 else languages.get(detect_fast(text, langs=best)[0])
 
 
 @lru_cache(maxsize=50_000)
@@ -318,9 +318,9 @@ class Words:
         """Return whether a form of a word is among them."""
         return self._holds(word, KEPT_OF_WORD)
 
-    def holds_name(self, name: str) -> bool:
-        """Return whether a form of a name is among them."""
-        return self._holds(name, KEPT_OF_NAME)
+    def holds_name(self, name: str, language: Language) -> bool:
+        """Return whether a form of a name in a language is among them; Turkish puts several endings behind one."""
+        return self._holds(name, KEPT_OF_WORD if language.code == "tr" else KEPT_OF_NAME)
 
     def __iter__(self) -> Iterator[str]:
         """Yield the words."""

@@ -57,6 +57,8 @@ def _may_relate(statement: Statement, own: LocalWords, other: Statement, others:
         and not (statement.is_question or other.is_question)
         and own.is_dated == others.is_dated
         and not _have_two_topics(own, others)
+        and not _names_another_model(own, others)
+        and not _names_another_model(others, own)
     )
 
 
@@ -89,9 +91,14 @@ def _have_two_topics(own: LocalWords, other: LocalWords) -> bool:
     more, others = ([word for word in words if not word.isdigit()] for words in (more, others))
     return (
         bool(more and others)
-        and not any(map(other.context.holds_name, more))
-        and not any(map(own.context.holds_name, others))
+        and not any(other.context.holds_name(word, own.language) for word in more)
+        and not any(own.context.holds_name(word, own.language) for word in others)
     )
+
+
+def _names_another_model(own: LocalWords, other: LocalWords) -> bool:
+    """Return whether a sentence names another number of what the title of the other text numbers: "Luvana 9" beside "Luvana 7"."""
+    return any(number not in numbers for name, number in own.numbered if (numbers := other.models.get(name)))
 
 
 def _are_about_one(statement: Statement, other: Statement, own: LocalWords, others: LocalWords) -> bool:
@@ -123,12 +130,14 @@ def _names(statement: Statement, other: LocalWords) -> bool:
     places = [place for value, place in zip(statement.values, statement.places, strict=True) if value.kind is Kind.NAME]
     numbered = (fold(name.normal) for name in names if name.normal[-1:].isdigit())
     words = (word for at, word in statement.stems if any(start <= at < end for start, end in places))
-    return all(map(other.context.holds_name, words)) and all(name in other.context for name in numbered)
+    return all(other.context.holds_name(word, other.language) for word in words) and all(
+        name in other.context for name in numbered
+    )
 
 
 def _mentions(other: LocalWords, own: LocalWords) -> bool:
     """Return whether the text of one statement mentions all that the other may be about."""
-    return not _lacks(own.naming, other.context.holds_name)
+    return not _lacks(own.naming, lambda word: other.context.holds_name(word, own.language))
 
 
 def _tell_of_two_times(different: list[tuple[Value, Value]]) -> bool:

@@ -334,7 +334,13 @@ def _measure(text: str, ascii_view: str, amount: _Amount, language: Language) ->
     low, high, resolution = amount.low * factor, amount.high * factor, amount.resolution * factor
     start, before = _word_before(text, amount.start)
     kind, unit, slope, offset, end = _follow(text, ascii_view, amount.start, end, before, language)
-    if kind is Kind.COUNT and factor == 1.0 and low == high and _numbers_a_name(text, start, before, language):
+    if (
+        kind is Kind.COUNT
+        and not unit
+        and factor == 1.0
+        and low == high
+        and _numbers_a_name(text, start, before, language)
+    ):
         return Value(Kind.NAME, Span(start, amount.end), text[start : amount.end].lower())
     if kind is Kind.COUNT and amount.is_one:
         return None

@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Final, TypeAlias
 
 from corpus_guard.claims.clauses import FINITE, PRONOUN_FIRST, Clause, split_clauses
-from corpus_guard.claims.languages import Language, Words, find_language, load_languages, root, split_local_words
+from corpus_guard.claims.languages import Language, Words, find_language, fold, load_languages, root, split_local_words
 from corpus_guard.claims.local_values import is_dated, number_end, read_local_values
 from corpus_guard.claims.names import may_hold_name
 from corpus_guard.claims.negation import NOT
@@ -66,6 +66,7 @@ POSSESSIVE: Final = re.compile(r"(?i)\W*(?:(?:and|but|so) )?(?:its|their|his|her
 _ORDERING: Final = re.compile(r"(?i)\b(?:before|after)\b")
 LINES_OF_TITLE: Final = 2  # the declared title and the name of the file; a third one holds the folders
 FEWEST_ENTRIES: Final = 2  # of a list of changes
+_NUMBERED: Final = re.compile(r"(?<![\w-])(?P<name>[^\W\d_][\w-]*) (?P<number>\d{1,4})(?![\d%°]|[.,:/]\d)")
 _KIND: Final = re.compile(r"(?<![\w'-])(?P<name>[A-Z][\w-]*) (?P<kind>[a-z][\w-]+) (?P<thing>[a-z][\w-]+)")
 _STEP_END: Final = re.compile(r"[,;:]\s|[.!]\s")
 _IS_A: Final = re.compile(r"(?i)\b(?:is|are|was|were) (?:an?|the|one of)\b")  # "Sanday is an island of Orkney"
@@ -102,6 +103,7 @@ _PRESENTS_ITSELF: Final = re.compile(
 )
 
 
+_LocalTexts: TypeAlias = tuple[Mapping[str, frozenset[str]], Words, Words, Words]
 NamedKinds: TypeAlias = Mapping[tuple[str, str], frozenset[str]]
 
 
@@ -129,9 +131,13 @@ class LocalWords:
     language: Language
     words: Words  # that it is about, folded
     naming: tuple[tuple[int, str], ...]  # words of its sentence that may name what it is about, with their places
+    numbered: frozenset[tuple[str, str]]  # words with a capital in its sentence before a number, folded: "Luvana 7"
+    models: Mapping[
+        str, frozenset[str]
+    ]  # such words in the title and in a heading with which the text begins → numbers
     is_dated: bool  # its sentence tells of a time that a date names
     topic: Words  # of the title and of a heading with which the text begins
-    heading: Words  # of the title of its text
+    heading: Words  # of the title of its text, and of a heading with which that begins
     context: Words  # of its text and the title
 
 
@@ -280,7 +286,7 @@ class StatementReader:
         self._codes: dict[int, bool] = {}
         self._languages: dict[int, Language | None] = {}
         self._names: dict[int, frozenset[str]] = {}
-        self._local_contexts: dict[str, tuple[Words, Words, Words]] = {}
+        self._local_contexts: dict[str, _LocalTexts] = {}
         self.sentences = tuple(split_statements(self._plain.text))
 
     @cached_property
@@ -367,19 +373,21 @@ class StatementReader:
             return None
         if language.code not in self._local_contexts:
             self._local_contexts[language.code] = self._split_local(language)
-        topic, heading, context = self._local_contexts[language.code]
+        models, topic, heading, context = self._local_contexts[language.code]
         return LocalWords(
             language,
             Words(word for _, word in part.stems),
             _naming_words(sentence, part, language),
+            _numbered(sentence.text),
+            models,
             is_dated(sentence.text, sentence.values, language),
             topic,
             heading,
             context,
         )
 
-    def _split_local(self, language: Language) -> tuple[Words, Words, Words]:
-        """Return the words of title and first heading, those of the title, and all, in a language other than English."""
+    def _split_local(self, language: Language) -> _LocalTexts:
+        """Return what a text is about: numbered names and words of titles, words of title and first heading, and all words."""
         first = self.text(0) if len(self.sentences) > 1 else ""
         is_heading = bool(first) and first[-1] not in _ENDS and len(first) < LONGEST_HEADING
         title, _, file = self._heading.partition("\n")
@@ -392,7 +400,10 @@ class StatementReader:
             f"{word} {number}" for word, number in pairwise([*heading, *text]) if number.isdigit()
         )  # "Luvana 7"
         topic = [*declared, *shown, *filter(mentioned.__contains__, named)]
-        return Words(topic), Words(heading), Words([*heading, *text, *numbered])
+        models: dict[str, frozenset[str]] = {}
+        for name, number in _numbered(f"{title}\n{first if is_heading else ''}"):
+            models[name] = models.get(name, frozenset()) | {number}
+        return models, Words(topic), Words([*heading, *shown]), Words([*heading, *text, *numbered])
 
     @cached_property
     def context(self) -> frozenset[str]:
@@ -565,6 +576,12 @@ def _read_order(text: str, values: Sequence[Value]) -> Order | None:
         return None
     normal = f"{' '.join(sorted(first - second))} before {' '.join(sorted(second - first))}"
     return Order(Value(Kind.ORDER, Span(*word.span()), normal), first, second)
+
+
+def _numbered(text: str) -> frozenset[tuple[str, str]]:
+    """Return the words with a capital that stand before a number, folded."""
+    matches = (match for match in _NUMBERED.finditer(text) if match["name"][0].isupper())
+    return frozenset((fold(match["name"]), match["number"]) for match in matches)
 
 
 def _naming_words(sentence: _Sentence, part: _Part, language: Language) -> tuple[tuple[int, str], ...]:
