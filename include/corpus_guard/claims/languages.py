@@ -27,6 +27,9 @@ LONGEST_PARTICLE: Final = 3  # syllables after a Korean noun
 KEPT_OF_WORD: Final = 0.6  # share of the longer form that both have, 0..1
 KEPT_OF_NAME: Final = 0.75  # the same of a name
 SHORTEST_NAME: Final = 3  # kana that begin a clause and may be a name
+FAR: Final = 1_000  # distance, as resiliparse counts it, from which a text shows no language
+_UNREAD: Final = frozenset({"sv", "da", "no", "fi", "hu", "ro", "vi", "id"})
+_UNREAD_LETTER: Final = re.compile("[åøæőűșțăđươ]")
 MARKS: Final = (
     "\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u05bf\u05c1\u05c2"
     "\u064b-\u065f\u0670\u0900-\u0903\u093a-\u094f\u0951-\u0957\u0962\u0963"
@@ -166,11 +169,18 @@ def find_language(text: str, around: Language | None = None) -> Language | None:
     languages = _in_latin_letters()
     most = max(counts.values(), default=0)
     best = [code for code in languages if counts[code] == most]
-    if len(best) == 1 and most >= FEWEST_SMALL_WORDS and most > 2 * english and most * 6 >= len(words):
+    is_told = len(best) == 1 and most >= FEWEST_SMALL_WORDS and most > 2 * english and most * 6 >= len(words)
+    if is_told and not _is_in_unread_language(text):
         return languages[best[0]]
-    if english >= 1 or not most or len(words) < FEWEST_WORDS or text.isascii():
+    if english >= 1 or not most or len(words) < FEWEST_WORDS or text.isascii() or _is_in_unread_language(text):
         return None
     return languages[best[0]] if len(best) == 1 else languages.get(detect_fast(text, langs=best)[0])
+
+
+def _is_in_unread_language(text: str) -> bool:
+    """Return whether a text is rather in a language that shares its letters and small words with one that is read."""
+    code, distance = detect_fast(text)
+    return bool(_UNREAD_LETTER.search(text)) or (code in _UNREAD and distance < FAR)
 
 
 @lru_cache(maxsize=50_000)

@@ -6,7 +6,9 @@
    most of the shorter one is common. Two forms of one word are the same.
 3. What only one of them says may tell of another thing. A name must stand in the text of the other or in its title, and so must what
    may be a name, unless the text of the other is much shorter: a post of one sentence repeats little of a page.
-4. They conflict where values of one kind differ, or where one denies what the other says. They agree where a value is equal.
+4. A statement that names nothing is about what was named last before it.
+5. They conflict where values of one kind differ, or where one denies what the other says. They agree where a value is equal.
+   Where values of several kinds differ, both tell of two cases.
 
 Less is known of these languages than of English: neither clauses nor times are told apart, so more is left alone.
 """
@@ -41,7 +43,7 @@ def compare_local(statement: Statement, other: Statement) -> Comparison:
     if is_denial:
         outcome = Outcome.UNRELATED if different or jaccard < SHARED_TO_DENY else Outcome.CONFLICT
     elif different:
-        outcome, values = (Outcome.UNRELATED if _tell_of_two_times(different) else Outcome.CONFLICT), different
+        outcome, values = (Outcome.UNRELATED if _tell_of_two_cases(different) else Outcome.CONFLICT), different
     elif equal:
         outcome = Outcome.AGREE
     is_denial = is_denial and outcome is Outcome.CONFLICT
@@ -107,7 +109,9 @@ def _are_about_one(statement: Statement, other: Statement, own: LocalWords, othe
     if not (_names(statement, others) and _names(other, own)):
         return False
     size, other_size = len(own.context), len(others.context)
-    return (size > 2 * other_size or _mentions(others, own)) and (other_size > 2 * size or _mentions(own, others))
+    return (size > 2 * other_size or (_mentions(others, own) and not _follows_another(own, others))) and (
+        other_size > 2 * size or (_mentions(own, others) and not _follows_another(others, own))
+    )
 
 
 def _more(statement: Statement, other: LocalWords) -> bool:
@@ -140,7 +144,12 @@ def _mentions(other: LocalWords, own: LocalWords) -> bool:
     return not _lacks(own.naming, lambda word: other.context.holds_name(word, own.language))
 
 
-def _tell_of_two_times(different: list[tuple[Value, Value]]) -> bool:
-    """Return whether a date differs and something else too."""
-    kinds = {value.kind for value, _ in different}
-    return Kind.DATE in kinds and len(kinds) > 1
+def _follows_another(own: LocalWords, other: LocalWords) -> bool:
+    """Return whether a statement that names nothing stands behind a name which the text of the other does not mention."""
+    names_itself = bool(own.naming) and any(word in other.heading for word in own.words)
+    return not names_itself and not all(other.context.holds_name(word, own.language) for word in own.before)
+
+
+def _tell_of_two_cases(different: list[tuple[Value, Value]]) -> bool:
+    """Return whether values of several kinds differ: one of them says when the other holds, or for whom."""
+    return len({value.kind for value, _ in different}) > 1

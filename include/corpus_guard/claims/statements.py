@@ -37,6 +37,7 @@ FEWEST_CODE_SIGNS: Final = 2  # of a sentence that reads as code
 CODE_SHARE: Final = 0.25  # such signs for each word, from which it does
 DEFINING: Final = 3  # sentences, of which the first that defines something tells what a text without a title is about
 UNKNOWN_WEIGHT: Final = 2.75  # of a word in a language whose frequent words are not known
+LONGEST_REACH: Final = 6  # sentences before one that may name what it is about
 LONGEST_HEADING: Final = 120  # characters
 _ENDS: Final = frozenset(".!?…。！？؟।")
 _LOCAL_CUT: Final = re.compile(r"[,;:](?!\d)\s*|[，；：、،؛]\s*|\s[-–—]\s")
@@ -131,6 +132,7 @@ class LocalWords:
     language: Language
     words: Words  # that it is about, folded
     naming: tuple[tuple[int, str], ...]  # words of its sentence that may name what it is about, with their places
+    before: tuple[str, ...]  # words of the names that stand last before its sentence, where that holds none
     numbered: frozenset[tuple[str, str]]  # words with a capital in its sentence before a number, folded: "Luvana 7"
     models: Mapping[
         str, frozenset[str]
@@ -362,12 +364,12 @@ class StatementReader:
                 and replace(sentence.order, value=place_value(sentence.order.value, self._plain, start)),
                 is_entry=number in self._entries,
                 find_kinds=lambda: self._named_kinds,
-                local=self._local(sentence, part),
+                local=self._local(number, sentence, part),
             )
             if not part.refers:
                 before = part.subject()
 
-    def _local(self, sentence: _Sentence, part: _Part) -> LocalWords | None:
+    def _local(self, number: int, sentence: _Sentence, part: _Part) -> LocalWords | None:
         language = sentence.language
         if language is None:
             return None
@@ -378,6 +380,7 @@ class StatementReader:
             language,
             Words(word for _, word in part.stems),
             _naming_words(sentence, part, language),
+            self._named_before(number, sentence, language),
             _numbered(sentence.text),
             models,
             is_dated(sentence.text, sentence.values, language),
@@ -385,6 +388,15 @@ class StatementReader:
             heading,
             context,
         )
+
+    def _named_before(self, number: int, sentence: _Sentence, language: Language) -> tuple[str, ...]:
+        """Return the words of the names in the last sentence before one without names that holds some."""
+        if _local_names(sentence):
+            return ()
+        for earlier in range(number - 1, max(-1, number - 1 - LONGEST_REACH), -1):
+            if self.language(earlier) is language and (names := _local_names(self._sentence(earlier))):
+                return names
+        return ()
 
     def _split_local(self, language: Language) -> _LocalTexts:
         """Return what a text is about: numbered names and words of titles, words of title and first heading, and all words."""
@@ -576,6 +588,16 @@ def _read_order(text: str, values: Sequence[Value]) -> Order | None:
         return None
     normal = f"{' '.join(sorted(first - second))} before {' '.join(sorted(second - first))}"
     return Order(Value(Kind.ORDER, Span(*word.span()), normal), first, second)
+
+
+def _local_names(sentence: _Sentence) -> tuple[str, ...]:
+    """Return the words of the names of a sentence; in German and in scripts without capitals those with which it begins.
+
+    What stands between the first two small words is its subject, most often.
+    """
+    spans = [value.span for value in sentence.values if value.kind is Kind.NAME]
+    stems = [(each.clause.start + place, word) for each in sentence.parts for place, word in each.stems]
+    return tuple(word for place, word in stems if any(span.start <= place < span.end for span in spans))
 
 
 def _numbered(text: str) -> frozenset[tuple[str, str]]:
