@@ -24,7 +24,7 @@ LENGTH = 20_000
             ["date 2026-03-03", "time 14:00", "money 1250.5 EUR"],
         ),
         ("de", "Das Sieb wird alle drei Monate gereinigt.", ["frequency every 3 month"]),
-        ("de", "Die Luvana 7 wiegt 65 kg.", ["name luvana 7", "quantity 65 kg"]),
+        ("de", "Die Luvana 7 wiegt 65 kg.", ["count 7 wieg", "quantity 65 kg"]),
         ("fr", "La boutique ouvre à 9h30, l'entrée coûte 12 €.", ["time 09:30", "money 12 EUR"]),
         ("fr", "Le lait n'est pas pasteurisé.", ["negation not"]),
         ("fr", "Pas plus de 5 jours.", ["duration 432000 s"]),

@@ -121,10 +121,10 @@ def _more(statement: Statement, other: LocalWords) -> bool:
 
 def _lacks(stems: Sequence[tuple[int, str]], is_held: Callable[[str], bool]) -> bool:
     """Return whether one of some words in their places is not held; two that are cover the pair of characters where they meet."""
-    held = {place: is_held(word) for place, word in stems}
+    covered = {place: is_held(word) for place, word in stems}
     return any(
-        not own and not (_IDEOGRAPH.match(word) and held.get(place - 1) and held.get(place + 1))
-        for (place, word), own in zip(stems, held.values(), strict=True)
+        not own and not (_IDEOGRAPH.match(word) and covered.get(place - 1) and covered.get(place + 1))
+        for (place, word), own in zip(stems, covered.values(), strict=True)
     )
 
 

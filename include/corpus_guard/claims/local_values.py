@@ -521,8 +521,8 @@ def _is_amount(text: str, value: Value, language: Language) -> bool:
     """Return whether a year is rather a number of something."""
     if value.normal and not value.normal.isdigit():
         return False
-    kind, unit, *_ = _follow(text, text, value.span.start, value.span.end, "", language)
-    return kind is not Kind.COUNT or bool(unit)
+    kind, *_ = _follow(text, text, value.span.start, value.span.end, "", language)
+    return kind is not Kind.COUNT
 
 
 def _written_dates(text: str, language: Language) -> Iterator[Value]:
