@@ -87,7 +87,28 @@ PAIRS: Sequence[tuple[str, str, str]] = (
     ("agree", "The office opens at 2:30 pm.", "The office opens at 14:30."),
     ("conflict", "The committee has 12 members.", "The committee has fifteen members."),
     ("conflict", "The annual fee is €50.", "The annual fee is 80 EUR."),
-    ("unrelated", "The annual fee is €50.", "The annual fee is $50."),
+    ("conflict", "The annual fee is €50.", "The annual fee is $50."),
+    ("unrelated", "The annual fee is €50.", "The annual fee is $55."),
+    ("unrelated", "The annual fee is $50.", "The annual fee is A$50."),
+    # --- versions from which something holds
+    ("conflict", "The client needs Python 3.9 and later.", "The client needs Python 2.7 or newer."),
+    ("agree", "The client needs Python 3.9 and later.", "The client needs Python from 3.9 on."),
+    ("unrelated", "The client runs on release 9 and later.", "The client runs on release 11."),
+    ("conflict", "The client runs from release 9 on.", "The client runs from release 6 on."),
+    # --- the order of steps
+    ("conflict", "Rinse the flask before adding the acid.", "Rinse the flask after adding the acid."),
+    ("conflict", "Rinse the flask before adding the acid.", "Add the acid before rinsing the flask."),
+    ("unrelated", "Rinse the flask before adding the acid.", "After rinsing the flask, add the acid."),
+    ("unrelated", "Rinse the flask before adding the acid.", "Rinse the beaker after adding the salt."),
+    ("unrelated", "Withdrawals after age 59 are free.", "Withdrawals before age 59 cost 10 %."),
+    (
+        "unrelated",
+        "If you claim benefits after the full age, they rise.",
+        "If you claim benefits before the full age, they fall.",
+    ),
+    ("unrelated", "Close the valve before noon.", "Close the valve after lunch."),
+    # --- two kinds of one name
+    ("unrelated", "The Brandt alkali wash takes 30 minutes.", "The Brandt acid wash takes 45 minutes."),
     ("conflict", "Income tax is 19 percent.", "Income tax is 42 %."),
     (
         "conflict",

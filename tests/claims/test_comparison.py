@@ -7,7 +7,8 @@ from collections import Counter
 import pytest
 from statement_pairs import PAIRS, outcome_of
 
-from corpus_guard.claims.comparison import Outcome, compare
+from corpus_guard.claims.comparison import compare
+from corpus_guard.claims.outcome import Outcome
 from corpus_guard.claims.statements import Statement, read_statements
 
 

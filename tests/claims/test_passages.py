@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from corpus_guard.claims import statements
-from corpus_guard.claims.comparison import Outcome
+from corpus_guard.claims.outcome import Outcome
 from corpus_guard.claims.passages import MAX_PAIRS, StatedPassage, compare_passages
 from corpus_guard.claims.statements import read_statements
 from corpus_guard.claims.text_comparison import compare_texts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from corpus_guard.claims.comparison import Outcome
+from corpus_guard.claims.outcome import Outcome
 from corpus_guard.claims.statements import read_statements
 from corpus_guard.claims.text_comparison import compare_texts
 

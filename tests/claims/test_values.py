@@ -15,7 +15,7 @@ from corpus_guard.claims.units import conversion
 from corpus_guard.claims.value import Kind, Relation, Value, relate
 from corpus_guard.claims.values import read_values
 
-PROSE_KINDS = {Kind.NAME, Kind.NEGATION}
+PROSE_KINDS = {Kind.NAME, Kind.NEGATION, Kind.ORDER}
 
 
 def values(text: str) -> list[Value]:

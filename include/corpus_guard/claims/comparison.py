@@ -17,7 +17,9 @@
    Addresses of pages and pictures are links, which conflict only in sentences about the same thing.
 6. Code and commands conflict only where they are the same but for the value, and short ones only by a contact. The reader's
    own machine ("localhost") is no contact, and lines of links say nothing themselves.
-7. Otherwise they are *unrelated*, also where a range and a value in it can both be true.
+7. Statements in another language than English are compared by rules of their own (`corpus_guard.claims.local_comparison`).
+8. Two steps in another order conflict: "pay before you check", "check before you pay".
+9. Otherwise they are *unrelated*, also where a range and a value in it can both be true.
 
 Precision before recall: a conflict is shown to a person. Which statement is right is not decided here.
 """
@@ -26,21 +28,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
 from itertools import pairwise
 from typing import Final
 
 from corpus_guard.claims.clauses import FINITE
+from corpus_guard.claims.local_comparison import compare_local
+from corpus_guard.claims.outcome import Comparison, Outcome, relate_values, stated_values
 from corpus_guard.claims.statements import MASK, Statement, Tense, words_of_name
 from corpus_guard.claims.subjects import (
     RARE_WEIGHT,
     have_two_subjects,
     may_have_one_subject,
+    name_two_kinds,
     stand_for_two,
     tell_of_parts,
 )
-from corpus_guard.claims.value import Kind, Relation, Value, relate
+from corpus_guard.claims.value import Kind, Value
 from corpus_guard.claims.vocabulary import stem
 
 SHARED_OF_SMALLER: Final = 0.6  # of the weight of the sentence that says less, 0..1
@@ -50,7 +53,6 @@ NEARLY_SAME_WORDING: Final = 0.75  # the same where the affirmation has fewer wo
 SAME_CODE: Final = 0.9  # Jaccard from which two pieces of code are compared: the same line with another value, 0..1
 SHARED_BY_NUMBERS: Final = 0.4  # the same where the values are bare numbers, which count or name anything
 MIN_SHARED: Final = 2  # words in common, where the two do not consist of the same one
-_LONGEST_NEARBY: Final = 40  # characters before a value that tell two values of one kind apart
 
 CONTACTS: Final = frozenset({Kind.PHONE, Kind.IBAN, Kind.EMAIL, Kind.DOMAIN})
 _WORDS_OF_CONTACT: Final = frozenset(
@@ -88,40 +90,16 @@ _SUPPOSED: Final = re.compile(r"(?i)\b(?:if|whether|unless|in case|when)\b[^,;]*
 _FIRST_CLAUSE: Final = re.compile(r"[;:]\s")
 
 
-class Outcome(StrEnum):
-    """Relation of two statements."""
-
-    AGREE = "agree"
-    CONFLICT = "conflict"
-    LIKELY = "likely conflict"  # in the eyes of a trained reader; the rules never say so
-    UNRELATED = "unrelated"
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """Two statements, compared."""
-
-    statement: Statement
-    other: Statement
-    outcome: Outcome
-    sameness: float  # share of the weight that both are about, 0..1
-    values: tuple[tuple[Value, Value], ...] = ()  # equal ones of an agreement, differing ones of a conflict
-    is_denial: bool = False  # one says what the other denies
-
-    @property
-    def kind(self) -> Kind | None:
-        """Return the kind of the first value; NEGATION: one denies what the other says; None: no value is stated."""
-        if self.is_denial:
-            return Kind.NEGATION
-        return self.values[0][0].kind if self.values else None
-
-
 def compare(statement: Statement, other: Statement) -> Comparison:
     """Return whether two statements agree, conflict, or are about different things."""
-    comparison = _compare(statement, other)
+    if statement.local or other.local:
+        return compare_local(statement, other)
+    comparison = _compare_orders(statement, other) or _compare(statement, other)
     # Asked last: what a statement stands for is read from the sentences before it.
     if comparison.outcome is not Outcome.UNRELATED and (
-        statement.is_history != other.is_history or stand_for_two(statement, other)
+        statement.is_history != other.is_history
+        or stand_for_two(statement, other)
+        or (comparison.kind not in CONTACTS and name_two_kinds(statement, other))
     ):
         return Comparison(statement, other, Outcome.UNRELATED, comparison.sameness)
     return comparison
@@ -130,6 +108,23 @@ def compare(statement: Statement, other: Statement) -> Comparison:
 def sameness(statement: Statement, other: Statement) -> float:
     """Return the share of the weight that two statements are both about, 0..1."""
     return _shared(_weights(statement, other), _weights(other, statement))[1]
+
+
+def _compare_orders(statement: Statement, other: Statement) -> Comparison | None:
+    """Return the conflict of two statements that tell of the same two steps in another order; None: there is none."""
+    order, rival = statement.order, other.order
+    if order is None or rival is None:
+        return None
+    first, second = order.first - order.second, order.second - order.first
+    other_first, other_second = rival.first - rival.second, rival.second - rival.first
+    exchanged = len(first & other_second), len(second & other_first)
+    unchanged = len(first & other_first) + len(second & other_second)
+    fewest = min(len(first | second), len(other_first | other_second))
+    is_exchanged = all(exchanged) and sum(exchanged) > unchanged and sum(exchanged) >= SHARED_OF_SMALLER * fewest
+    if not is_exchanged or statement.is_question or other.is_question or not may_have_one_subject(statement, other):
+        return None
+    jaccard = sum(exchanged) / len(first | second | other_first | other_second)
+    return Comparison(statement, other, Outcome.CONFLICT, jaccard, ((order.value, rival.value),))
 
 
 def _compare(statement: Statement, other: Statement) -> Comparison:
@@ -152,7 +147,7 @@ def _compare(statement: Statement, other: Statement) -> Comparison:
 
 def _compare_values(statement: Statement, other: Statement, jaccard: float, *, is_same: bool) -> Comparison:
     """Compare what two statements say, of the same thing or not: contacts may be those of one thing all the same."""
-    equal, different = _relate_values(statement, other)
+    equal, different = relate_values(statement, other)
     if different and all(value.kind in CONTACTS for value, _ in different):  # everybody has an address
         is_same = _name_one_contact(statement, other, different, jaccard, is_same=is_same)
     if not is_same or (jaccard < SAME_CODE and (statement.is_code or other.is_code)):
@@ -202,7 +197,7 @@ def _share_most(statement: Statement, other: Statement, smaller: float, jaccard:
 def _is_denial(statement: Statement, other: Statement, equal: Sequence[tuple[Value, Value]], jaccard: float) -> bool:
     """Return whether one statement denies what the other says, and nothing else is at odds."""
     return (
-        len(equal) >= min(len(_stated(statement)), len(_stated(other)))
+        len(equal) >= min(len(stated_values(statement)), len(stated_values(other)))
         and not _differ_in_time(statement, other)
         and _contradicts(statement, other, jaccard)
     )
@@ -212,7 +207,7 @@ def _is_agreement(statement: Statement, other: Statement, equal: Sequence[tuple[
     """Return whether a value is equal, or the words are the same and there is none to compare."""
     if _differ_in_subject(statement, other, None, None):
         return False
-    return bool(equal) or (jaccard >= SAME_WORDING and not _stated(statement) and not _stated(other))
+    return bool(equal) or (jaccard >= SAME_WORDING and not stated_values(statement) and not stated_values(other))
 
 
 def _conflicting(
@@ -527,38 +522,3 @@ def _name_other_weekdays(statement: Statement, other: Statement) -> bool:
 
 def _have_two_years(statement: Statement, other: Statement) -> bool:
     return bool(statement.years and other.years) and statement.years.isdisjoint(other.years)
-
-
-def _stated(statement: Statement) -> list[Value]:
-    """Return the values that a statement affirms, names and negations aside."""
-    return [value for value in statement.values if value.kind not in {Kind.NAME, Kind.NEGATION} and not value.is_denied]
-
-
-def _relate_values(
-    statement: Statement, other: Statement
-) -> tuple[list[tuple[Value, Value]], list[tuple[Value, Value]]]:
-    """Return the pairs of equal values, and the pairs that differ where nothing equal is left."""
-    own, others = _stated(statement), _stated(other)
-    equal: list[tuple[Value, Value]] = []
-    for wanted, pairs in ((Relation.EQUAL, equal), (Relation.OVERLAPPING, [])):
-        for value in own.copy():
-            match = next((candidate for candidate in others if relate(value, candidate) is wanted), None)
-            if match is not None:
-                pairs.append((value, match))
-                own.remove(value)
-                others.remove(match)
-    different = []
-    for value in own:
-        rivals = [candidate for candidate in others if relate(value, candidate) is Relation.DIFFERENT]
-        if rivals:
-            rival = max(rivals, key=lambda candidate: len(_nearby(statement, value) & _nearby(other, candidate)))
-            if len(own) == len(rivals) == 1 or _nearby(statement, value) & _nearby(other, rival):
-                different.append((value, rival))
-                others.remove(rival)
-    return equal, different
-
-
-def _nearby(statement: Statement, value: Value) -> set[str]:
-    """Return the words near a value that the statement is about."""
-    start, end = statement.places[statement.values.index(value)]
-    return {word for place, word in statement.stems if start - _LONGEST_NEARBY <= place < end + 30}

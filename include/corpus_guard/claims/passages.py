@@ -9,12 +9,15 @@ from functools import cache, cached_property
 from itertools import islice
 from typing import Final
 
-from corpus_guard.claims.comparison import PAGE, Comparison, Outcome, compare
+from corpus_guard.claims.comparison import PAGE, compare
 from corpus_guard.claims.contacts import read_contacts
+from corpus_guard.claims.languages import root, split_local_words
 from corpus_guard.claims.names import may_hold_name
+from corpus_guard.claims.outcome import Comparison, Outcome
 from corpus_guard.claims.statements import (
     IDENTIFIER_WEIGHT,
     MASK,
+    UNKNOWN_WEIGHT,
     Rarity,
     Statement,
     StatementReader,
@@ -66,7 +69,13 @@ class StatedPassage:
     @cached_property
     def outlines(self) -> Sequence[Mapping[str, float]]:
         """The stems of each sentence that are not empty → weight."""
-        return [self._weigh.words(self._reader.text(number)) for number in self._numbers]
+        return [self._outline(number) for number in self._numbers]
+
+    def _outline(self, number: int) -> Mapping[str, float]:
+        if language := self._reader.language(number):
+            words = split_local_words(self._reader.text(number), language)
+            return {root(word): UNKNOWN_WEIGHT for _, word in words if not word.isdigit()}
+        return self._weigh.words(self._reader.text(number))
 
     @cached_property
     def statements(self) -> tuple[Statement, ...]:
@@ -84,6 +93,10 @@ class StatedPassage:
     def read(self, sentences: Iterable[int]) -> tuple[Statement, ...]:
         """Return the statements of some sentences."""
         return tuple(statement for number in sentences for statement in self._reader.read(number))
+
+    def is_local(self, number: int) -> bool:
+        """Return whether a sentence is in a language other than English that is known."""
+        return self._reader.language(number) is not None
 
     def sentence(self, number: int) -> str:
         """Return a sentence as a reader sees it."""
@@ -169,7 +182,9 @@ class StatedPassage:
     @cached_property
     def _stating(self) -> frozenset[int]:
         """The sentences that may hold a value or a negation."""
-        return frozenset(number for number in self._numbers if may_hold_value(self._reader.text(number)))
+        return frozenset(
+            number for number in self._numbers if self.is_local(number) or may_hold_value(self._reader.text(number))
+        )
 
     @cached_property
     def _naming(self) -> frozenset[int]:

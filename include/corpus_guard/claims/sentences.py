@@ -9,6 +9,12 @@ from typing import Final
 MAX_SENTENCE: Final = 1_000  # characters; a longer one is cut at a space, so that nothing is quadratic in a text
 
 _END: Final = re.compile(r"[.!?…][\"')\]]{0,3}\s+|\n\s*|(?<=[a-z)][.!?])(?=[A-Z][a-z]+ )")
+CHANGE_ENTRY: Final = re.compile(
+    r"(?:[-*•#] ?|\[)*(?:(?i:version|release|v)[ .]?)?(?:\d{1,4}(?:\.\d{1,4}){1,3}|(?:19|20)\d\d(?:-\d\d){0,2})\]?"
+    r"(?: for [\w ]{1,30})?\s*(?:[:–—]\s|-\s)"
+)
+"""The beginning of a line in a list of changes: "2.1: ", "2022: "."""
+_OTHER_END: Final = re.compile(rf"[。！？؟।۔｡][\"'」』）)]{{0,3}}\s*|(?<=°[CF]\.)\s+|\n\s*(?={CHANGE_ENTRY.pattern})")
 _CLOSING: Final = frozenset("\"')]")
 _NEW_LINE: Final = re.compile(r"[-*•#|]|\d{1,3}[.)]\s|```|~~~")  # begins a list entry, a heading, a row or code
 _ENTRY: Final = re.compile(r"\(?\d{1,3}\.")  # the number of a list entry
@@ -34,6 +40,20 @@ def split_sentences(text: str) -> Iterator[tuple[int, int]]:
             yield from _cut(text, start, match.end())
             start = match.end()
     yield from _cut(text, start, len(text))
+
+
+def split_statements(text: str) -> Iterator[tuple[int, int]]:
+    """Yield start and end of each sentence, also in scripts without spaces, and of each line in a list of changes.
+
+    Args:
+        text: as for `split_sentences`.
+    """
+    for start, end in split_sentences(text):
+        place = start
+        for match in _OTHER_END.finditer(text, start, end):
+            yield from _cut(text, place, match.end())
+            place = match.end()
+        yield from _cut(text, place, end)
 
 
 def _ends(text: str, start: int, match: re.Match[str]) -> bool:

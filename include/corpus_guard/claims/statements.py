@@ -11,18 +11,22 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property, lru_cache, partial
-from typing import Final
+from itertools import pairwise
+from typing import Final, TypeAlias
 
 from corpus_guard.claims.clauses import FINITE, PRONOUN_FIRST, Clause, split_clauses
+from corpus_guard.claims.languages import Language, Words, find_language, fold, load_languages, root, split_local_words
+from corpus_guard.claims.local_values import is_dated, number_end, read_local_values
 from corpus_guard.claims.names import may_hold_name
 from corpus_guard.claims.negation import NOT
 from corpus_guard.claims.plain_text import make_plain
-from corpus_guard.claims.sentences import split_sentences
+from corpus_guard.claims.sentences import CHANGE_ENTRY, split_statements
 from corpus_guard.claims.value import Kind, Value
 from corpus_guard.claims.values import place_value, read_values, read_values_of_sentence
 from corpus_guard.claims.vocabulary import EMPTY, stem
 from corpus_guard.domain import Span
 
+MAX_SHOWN: Final = 2_000  # characters of a text that show its language
 MAX_STATEMENTS: Final = 2_000  # read of one text; the others are counted
 MASK: Final = "\x1f"
 LONGEST_GAP: Final = 12  # characters between "not" and the value it denies: " once every "
@@ -32,6 +36,12 @@ MIN_WEIGHT: Final = 0.5  # of such a word
 FEWEST_CODE_SIGNS: Final = 2  # of a sentence that reads as code
 CODE_SHARE: Final = 0.25  # such signs for each word, from which it does
 DEFINING: Final = 3  # sentences, of which the first that defines something tells what a text without a title is about
+UNKNOWN_WEIGHT: Final = 2.75  # of a word in a language whose frequent words are not known
+LONGEST_REACH: Final = 6  # sentences before one that may name what it is about
+LONGEST_HEADING: Final = 120  # characters
+_ENDS: Final = frozenset(".!?…。！？؟।")
+_LOCAL_CUT: Final = re.compile(r"[,;:](?!\d)\s*|[，；：、،؛]\s*|\s[-–—]\s")
+_CASELESS: Final = frozenset({"ar", "hi", "zh", "ja", "ko"})
 _KNOWN_SENTENCES: Final = 4_096  # that are kept: footers, notices and licences stand in many documents
 TELLING_BITS: Final = 13.0  # of a word of a title that tells what it is about: some 8,000 words are more frequent
 
@@ -41,6 +51,7 @@ Rarity = Callable[[str], float]
 _WORD: Final = re.compile(r"\x1f+|[^\W_][\w'-]*")
 _NAME_WORD: Final = re.compile(r"[\w-]+")
 _DIGIT: Final = re.compile(r"\d")
+_LETTER: Final = re.compile(r"[^\W\d_]")
 _YEAR: Final = re.compile(r"(?<!\d)(?:1[5-9]|20)\d\d(?!\d)")
 _CODE_SIGN: Final = re.compile(
     r"(?m)```|~~~|>>>|^\s*[$%] |[=!<>]=|->|=>|::|[{};]|\w\(|[\w\"'\])] ?= ?[\w\"'{\[(]|\w+_\w+|[\"']:|(?<!\w)--?[a-z]|\\$|</?\w"
@@ -53,6 +64,12 @@ _HISTORY: Final = re.compile(
 )
 _REFERS: Final = re.compile(rf"^{PRONOUN_FIRST.pattern.removeprefix('(?i)')}|\b(?:it|them)\b", re.IGNORECASE)
 POSSESSIVE: Final = re.compile(r"(?i)\W*(?:(?:and|but|so) )?(?:its|their|his|her)\b")  # "its battery" names a subject
+_ORDERING: Final = re.compile(r"(?i)\b(?:before|after)\b")
+LINES_OF_TITLE: Final = 2  # the declared title and the name of the file; a third one holds the folders
+FEWEST_ENTRIES: Final = 2  # of a list of changes
+_NUMBERED: Final = re.compile(r"(?<![\w-])(?P<name>[^\W\d_][\w-]*) (?P<number>\d{1,4})(?![\d%°]|[.,:/]\d)")
+_KIND: Final = re.compile(r"(?<![\w'-])(?P<name>[A-Z][\w-]*) (?P<kind>[a-z][\w-]+) (?P<thing>[a-z][\w-]+)")
+_STEP_END: Final = re.compile(r"[,;:]\s|[.!]\s")
 _IS_A: Final = re.compile(r"(?i)\b(?:is|are|was|were) (?:an?|the|one of)\b")  # "Sanday is an island of Orkney"
 _PAST: Final = re.compile(
     r"(?i)\b(?:was|were|had|did|didn't|gave|came|took|ran|cost|began|got|went|wrote|kept|held|paid|made|said|let|could|sold|asked"
@@ -87,12 +104,43 @@ _PRESENTS_ITSELF: Final = re.compile(
 )
 
 
+_LocalTexts: TypeAlias = tuple[Mapping[str, frozenset[str]], Words, Words, Words]
+NamedKinds: TypeAlias = Mapping[tuple[str, str], frozenset[str]]
+
+
 class Tense(StrEnum):
     """Time of which a statement tells."""
 
     PAST = "past"  # it happened: "last night it took 40 minutes"
     PRESENT = "present"  # or a rule: "it takes", "it must take"
     UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Order:
+    """Two steps of a sentence, each as the stems of its words."""
+
+    value: Value  # the word that says which comes first
+    first: frozenset[str]
+    second: frozenset[str]
+
+
+@dataclass(frozen=True)
+class LocalWords:
+    """Words of a statement in a language other than English."""
+
+    language: Language
+    words: Words  # that it is about, folded
+    naming: tuple[tuple[int, str], ...]  # words of its sentence that may name what it is about, with their places
+    before: tuple[str, ...]  # words of the names that stand last before its sentence, where that holds none
+    numbered: frozenset[tuple[str, str]]  # words with a capital in its sentence before a number, folded: "Luvana 7"
+    models: Mapping[
+        str, frozenset[str]
+    ]  # such words in the title and in a heading with which the text begins → numbers
+    is_dated: bool  # its sentence tells of a time that a date names
+    topic: Words  # of the title and of a heading with which the text begins
+    heading: Words  # of the title of its text, and of a heading with which that begins
+    context: Words  # of its text and the title
 
 
 @dataclass(frozen=True)
@@ -121,6 +169,10 @@ class Statement:
     heading: frozenset[str] = frozenset()  # stems of the title
     years: frozenset[str] = frozenset()  # in the title
     is_code: bool = False  # its sentence reads as code, a command or its output
+    order: Order | None = None  # of two steps of which its sentence tells
+    is_entry: bool = False  # its line begins with a version or year, one of several: it tells of that time
+    find_kinds: Callable[[], NamedKinds] = field(default=dict, compare=False, repr=False)  # see `named_kinds`
+    local: LocalWords | None = None  # None: it is in English, or in a language that is read as English is
 
     @cached_property
     def subject(self) -> frozenset[str]:
@@ -131,6 +183,11 @@ class Statement:
     def topic(self) -> frozenset[str]:
         """The words of the name that its whole text is about: the first one of the title, or of the first sentences."""
         return self.find_topic()
+
+    @cached_property
+    def named_kinds(self) -> NamedKinds:
+        """Each name with the thing that it names in its text and title → the words between: "the Brandt acid wash"."""
+        return self.find_kinds()
 
     @cached_property
     def names(self) -> tuple[Value, ...]:
@@ -176,7 +233,7 @@ class Statement:
         """Return whether its first value is of former times, or was only planned; a later clause about them makes no history of it."""
         marked = _HISTORY.search(self.text)
         if marked is None:
-            return False
+            return self.is_entry
         stated = (
             end
             for value, (_, end) in zip(self.values, self.places, strict=True)
@@ -208,7 +265,7 @@ def read_statements(text: str, rarity: Rarity | None = None, title: str = "") ->
     Args:
         text: anything; linear in its length.
         rarity: bits of a word. None: every word that is not empty weighs the same.
-        title: of the text: what a sentence without a subject is about.
+        title: of the text: what a sentence without a subject is about; name of the file and folders may follow in two lines more.
     """
     reader = StatementReader(text, rarity, title)
     read: list[Statement] = []
@@ -229,8 +286,22 @@ class StatementReader:
         self._heading = title
         self._statements: dict[int, tuple[Statement, ...]] = {}
         self._codes: dict[int, bool] = {}
+        self._languages: dict[int, Language | None] = {}
         self._names: dict[int, frozenset[str]] = {}
-        self.sentences = tuple(split_sentences(self._plain.text))
+        self._local_contexts: dict[str, _LocalTexts] = {}
+        self.sentences = tuple(split_statements(self._plain.text))
+
+    @cached_property
+    def _language(self) -> Language | None:
+        """The language of most of the text."""
+        return find_language(self._plain.text[:MAX_SHOWN])
+
+    def language(self, number: int) -> Language | None:
+        """Return the language of a sentence; None: English, or one that is read as English is."""
+        if number not in self._languages:
+            is_code = self.is_code(number)
+            self._languages[number] = None if is_code else find_language(self.text(number), self._language)
+        return self._languages[number]
 
     def text(self, number: int) -> str:
         """Return a sentence as a reader sees it."""
@@ -289,9 +360,62 @@ class StatementReader:
                 heading=self._about_title,
                 years=self._years,
                 is_code=self.is_code(number),
+                order=sentence.order
+                and replace(sentence.order, value=place_value(sentence.order.value, self._plain, start)),
+                is_entry=number in self._entries,
+                find_kinds=lambda: self._named_kinds,
+                local=self._local(number, sentence, part),
             )
             if not part.refers:
                 before = part.subject()
+
+    def _local(self, number: int, sentence: _Sentence, part: _Part) -> LocalWords | None:
+        language = sentence.language
+        if language is None:
+            return None
+        if language.code not in self._local_contexts:
+            self._local_contexts[language.code] = self._split_local(language)
+        models, topic, heading, context = self._local_contexts[language.code]
+        return LocalWords(
+            language,
+            Words(word for _, word in part.stems),
+            _naming_words(sentence, part, language),
+            self._named_before(number, sentence, language),
+            _numbered(sentence.text),
+            models,
+            is_dated(sentence.text, sentence.values, language),
+            topic,
+            heading,
+            context,
+        )
+
+    def _named_before(self, number: int, sentence: _Sentence, language: Language) -> tuple[str, ...]:
+        """Return the words of the names in the last sentence before one without names that holds some."""
+        if _local_names(sentence):
+            return ()
+        for earlier in range(number - 1, max(-1, number - 1 - LONGEST_REACH), -1):
+            if self.language(earlier) is language and (names := _local_names(self._sentence(earlier))):
+                return names
+        return ()
+
+    def _split_local(self, language: Language) -> _LocalTexts:
+        """Return what a text is about: numbered names and words of titles, words of title and first heading, and all words."""
+        first = self.text(0) if len(self.sentences) > 1 else ""
+        is_heading = bool(first) and first[-1] not in _ENDS and len(first) < LONGEST_HEADING
+        title, _, file = self._heading.partition("\n")
+        texts = (title, first if is_heading else "", file, self._heading, self._plain.text)
+        declared, shown, named, heading, text = (
+            [word for _, word in split_local_words(each, language)] for each in texts
+        )
+        mentioned = Words(text)  # a file may be named as somebody likes
+        numbered = (
+            f"{word} {number}" for word, number in pairwise([*heading, *text]) if number.isdigit()
+        )  # "Luvana 7"
+        topic = [*declared, *shown, *filter(mentioned.__contains__, named)]
+        models: dict[str, frozenset[str]] = {}
+        for name, number in _numbered(f"{title}\n{first if is_heading else ''}"):
+            models[name] = models.get(name, frozenset()) | {number}
+        return models, Words(topic), Words([*heading, *shown]), Words([*heading, *text, *numbered])
 
     @cached_property
     def context(self) -> frozenset[str]:
@@ -309,7 +433,12 @@ class StatementReader:
         if rarity is None:
             return frozenset()
         # A number, or a word with digits that the text does not say, numbers the page: "post-1234".
-        words = (word for word in _plain_words(self._heading) if not _DIGIT.search(word) or word in self._said)
+        # A folder tells what a text is about where that says the same.
+        title, folders = self._heading, ""
+        if title.count("\n") >= LINES_OF_TITLE:
+            title, _, folders = title.rpartition("\n")
+        words = [word for word in _plain_words(title) if not _DIGIT.search(word) or word in self._said]
+        words += [word for word in _plain_words(folders) if word in self._said]
         return frozenset(word for word in words if rarity(word) >= TELLING_BITS) | self._defined_first(rarity)
 
     @cached_property
@@ -326,6 +455,23 @@ class StatementReader:
         return frozenset()
 
     @cached_property
+    def _entries(self) -> frozenset[int]:
+        """The sentences of lines that begin with a version or a year, where there are several: a list of changes."""
+        beginning = [
+            number
+            for number, (start, end) in enumerate(self.sentences)
+            if CHANGE_ENTRY.match(self._plain.text, start, end)
+        ]
+        return frozenset(beginning if len(beginning) >= FEWEST_ENTRIES else ())
+
+    @cached_property
+    def _named_kinds(self) -> NamedKinds:
+        kinds: dict[tuple[str, str], set[str]] = {}
+        for match in _KIND.finditer(f"{self._heading}\n{self._plain.text}"):
+            kinds.setdefault((match["name"].lower(), stem(match["thing"])), set()).add(stem(match["kind"]))
+        return {named: frozenset(words) for named, words in kinds.items()}
+
+    @cached_property
     def _years(self) -> frozenset[str]:
         return frozenset(_YEAR.findall(self._heading))
 
@@ -340,6 +486,8 @@ class StatementReader:
         return next(filter(None, map(_first_name, values)), frozenset())
 
     def _sentence(self, number: int) -> _Sentence:
+        if language := self.language(number):
+            return _read_local_sentence(self.text(number), language.code)
         return _read_sentence(self.text(number), self._rarity)
 
     def _words_before(self, number: int) -> frozenset[str]:
@@ -378,10 +526,12 @@ class _Sentence:
     values: tuple[Value, ...]  # spans are in the sentence
     parts: tuple[_Part, ...]
     name: frozenset[str]  # words of the name in the place of its subject
+    language: Language | None = None
+    order: Order | None = None
 
     @property
     def is_question(self) -> bool:
-        return self.text.rstrip("\"')").endswith("?")
+        return self.text.rstrip("\"')»").endswith(("?", "؟"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -413,7 +563,112 @@ def _read_sentence(text: str, rarity: Rarity | None) -> _Sentence:
     """Read a sentence by itself; one that stands in many documents is read once."""
     values = tuple(read_values_of_sentence(text))
     parts = tuple(_read_clause(text, clause, values, rarity) for clause in split_clauses(text))
-    return _Sentence(text, values, parts, _telling(_first_name(_before_verb(text, values)), rarity))
+    name = _telling(_first_name(_before_verb(text, values)), rarity)
+    is_supposed = any(part.clause.is_supposed for part in parts)
+    return _Sentence(text, values, parts, name, order=None if is_supposed else _read_order(text, values))
+
+
+def _read_order(text: str, values: Sequence[Value]) -> Order | None:
+    """Return the two steps of a plain sentence: "rinse the flask before adding the acid"; None: there are none, or it is denied."""
+    words = list(_ORDERING.finditer(text))
+    if len(words) != 1 or any(value.kind is Kind.NEGATION for value in values):
+        return None
+    word = words[0]
+    stated = (value.span.start for value in values if value.kind is not Kind.NAME)
+    if any(0 < start - word.end() <= LONGEST_GAP for start in stated):
+        return None  # "before 10 May", "after age 59"
+    before, after = _STEP_END.split(text[: word.start()])[-1], text[word.end() :]
+    if re.search(r"\w", before):
+        after = _STEP_END.split(after)[0]
+    else:  # "Before you pay, check the order"
+        after, _, before = after.partition(",")
+    earlier, later = (before, after) if word.group().lower() == "before" else (after, before)
+    first, second = (frozenset(stem for _, stem in _weigh(part, (), None)[0]) for part in (earlier, later))
+    if not (first - second and second - first):
+        return None
+    normal = f"{' '.join(sorted(first - second))} before {' '.join(sorted(second - first))}"
+    return Order(Value(Kind.ORDER, Span(*word.span()), normal), first, second)
+
+
+def _local_names(sentence: _Sentence) -> tuple[str, ...]:
+    """Return the words of the names of a sentence; in German and in scripts without capitals those with which it begins.
+
+    What stands between the first two small words is its subject, most often.
+    """
+    spans = [value.span for value in sentence.values if value.kind is Kind.NAME]
+    stems = [(each.clause.start + place, word) for each in sentence.parts for place, word in each.stems]
+    return tuple(word for place, word in stems if any(span.start <= place < span.end for span in spans))
+
+
+def _numbered(text: str) -> frozenset[tuple[str, str]]:
+    """Return the words with a capital that stand before a number, folded."""
+    matches = (match for match in _NUMBERED.finditer(text) if match["name"][0].isupper())
+    return frozenset((fold(match["name"]), match["number"]) for match in matches)
+
+
+def _naming_words(sentence: _Sentence, part: _Part, language: Language) -> tuple[tuple[int, str], ...]:
+    """Return the words of a sentence that may name what a part is about: those of names, and the first word, which has a capital anyway.
+
+    German gives one to every noun, and scripts without capitals to none: there all nouns or words before the first value.
+    """
+    stated = (value.span.start for value in sentence.values if value.kind not in {Kind.NAME, Kind.NEGATION})
+    last = min(next(stated, part.clause.end), part.clause.end)
+    names = [value.span for value in sentence.values if value.kind is Kind.NAME]
+    stems = [(each.clause.start + place, word) for each in sentence.parts for place, word in each.stems]
+    first = _LETTER.search(sentence.text)
+    return tuple(
+        (place, word)
+        for place, word in stems
+        if any(span.start <= place < span.end for span in names)
+        or (first is not None and place == first.start())
+        or (place < last and (language.code in _CASELESS or (language.code == "de" and sentence.text[place].isupper())))
+    )
+
+
+@lru_cache(maxsize=_KNOWN_SENTENCES)
+def _read_local_sentence(text: str, code: str) -> _Sentence:
+    """Read a sentence in a language other than English; its parts end at a comma."""
+    language = load_languages()[code]
+    values = tuple(read_local_values(text, language))
+    masked = text
+    for value in values:
+        if value.kind not in {Kind.NAME, Kind.NEGATION}:
+            start, end = value.span.start, number_end(text, value)
+            masked = masked[:start] + MASK * (end - start) + masked[end:]
+    stems = tuple(split_local_words(masked, language))
+    parts = tuple(
+        _read_local_part(text, masked, clause, values, stems) for clause in _local_clauses(masked, values, stems)
+    )
+    return _Sentence(text, values, parts, frozenset(), language)
+
+
+def _local_clauses(masked: str, values: Sequence[Value], stems: Sequence[tuple[int, str]]) -> Iterator[Clause]:
+    """Yield the parts of a sentence between commas, each with a word of its own."""
+    start = 0
+    for match in _LOCAL_CUT.finditer(masked):
+        is_inside = any(value.span.start <= match.start() < value.span.end for value in values)
+        has_words = (
+            any(start <= place < match.start() for place, _ in stems),
+            any(place >= match.end() for place, _ in stems),
+        )
+        if all(has_words) and not is_inside:
+            yield Clause(start, match.start())
+            start = match.end()
+    yield Clause(start, len(masked))
+
+
+def _read_local_part(
+    text: str, masked: str, clause: Clause, values: Sequence[Value], stems: Sequence[tuple[int, str]]
+) -> _Part:
+    start, end = clause.start, clause.end
+    own = tuple(value for value in values if start <= value.span.start < end)
+    places = tuple((value.span.start - start, min(value.span.end, end) - start) for value in own)
+    own_stems = tuple((place - start, word) for place, word in stems if start <= place < end)
+    words = {root(word): UNKNOWN_WEIGHT for _, word in own_stems}
+    negations = sum(value.kind is Kind.NEGATION and value.normal == NOT for value in own)
+    return _Part(
+        clause, text[start:end], masked[start:end], own, places, own_stems, words, bool(negations % 2), refers=False
+    )
 
 
 def _before_verb_of(text: str, stems: Iterable[tuple[int, str]]) -> frozenset[str]:

@@ -111,6 +111,17 @@ def stand_for_two(statement: Statement, other: Statement) -> bool:
     )
 
 
+def name_two_kinds(statement: Statement, other: Statement) -> bool:
+    """Return whether both tell of a thing of one name, and each text of another kind of it that the other text does not mention."""
+    own, others = statement.named_kinds, other.named_kinds
+    names = {word for name in (*statement.names, *other.names) for word in words_of_name(name.normal)}
+    return any(
+        own[named].isdisjoint(other.mentioned) and others[named].isdisjoint(statement.mentioned)
+        for named in own.keys() & others.keys()
+        if named[0] in names
+    )
+
+
 def _names_subject(statement: Statement, other: Statement) -> bool:
     """Return whether the text of `statement` may be about what `other` names: in itself, or in the title of its text."""
     if other.referent and not other.referent & (statement.words.keys() | statement.about):

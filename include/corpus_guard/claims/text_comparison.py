@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from corpus_guard.claims.comparison import CONTACTS, Comparison, Outcome, compare, sameness
+from corpus_guard.claims.comparison import CONTACTS, compare, sameness
+from corpus_guard.claims.outcome import Comparison, Outcome
 from corpus_guard.claims.statements import Statement
 from corpus_guard.claims.value import Relation, relate
 

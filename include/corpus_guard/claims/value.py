@@ -29,6 +29,7 @@ class Kind(StrEnum):
     IBAN = "iban"
     EMAIL = "email"
     DOMAIN = "domain"  # or an IP address
+    ORDER = "order"  # of two steps
     NAME = "name"
     NEGATION = "negation"
 
@@ -64,7 +65,11 @@ class Relation(StrEnum):
 
 MAX_ROUNDING: Final = 0.05  # of the larger value: 6 and 6.2 may be one number, 1 and 1.4 are not
 CALENDAR_SLACK: Final = 0.02  # 180 days are six months
+AND_LATER: Final = " and later"
+"""End of the normal form of a version from which something holds."""
 _TIMES: Final = {Kind.DURATION, Kind.FREQUENCY}
+_ONE_SIGN: Final = ({"USD", "AUD", "CAD"}, {"JPY", "CNY"})
+"""Currencies that share a sign."""
 
 
 def relate(value: Value, other: Value) -> Relation | None:
@@ -73,7 +78,7 @@ def relate(value: Value, other: Value) -> Relation | None:
         return None
     if value.low is not None and value.high is not None and other.low is not None and other.high is not None:
         if value.unit != other.unit and value.kind not in _TIMES:
-            return None
+            return Relation.DIFFERENT if _is_in_another_currency(value, other) else None
         return _relate_numbers(value, other)
     if value.normal == other.normal:
         return Relation.EQUAL
@@ -86,7 +91,8 @@ def relate(value: Value, other: Value) -> Relation | None:
                 day.startswith(wider) or day.endswith(wider.removeprefix("-")) for day in _dates(narrower)
             )
         case Kind.VERSION:
-            overlapping = narrower.startswith(wider + ".")
+            bounds = [each.normal.endswith(AND_LATER) for each in (value, other)]
+            overlapping = narrower.startswith(wider + ".") or any(bounds) is not all(bounds)
         case Kind.WEEKDAYS:
             overlapping = set(wider.split(" and ")) <= set(narrower.split(" and "))
         case Kind.DOMAIN:
@@ -97,6 +103,15 @@ def relate(value: Value, other: Value) -> Relation | None:
         case _:
             overlapping = False
     return Relation.OVERLAPPING if overlapping else Relation.DIFFERENT
+
+
+def _is_in_another_currency(value: Value, other: Value) -> bool:
+    """Return whether two amounts of money are one number of two currencies: "$120" and "€120", no conversion."""
+    return (
+        value.kind is Kind.MONEY
+        and (value.low, value.high) == (other.low, other.high)
+        and not any({value.unit, other.unit} <= currencies for currencies in _ONE_SIGN)
+    )
 
 
 def _relate_numbers(value: Value, other: Value) -> Relation:

@@ -15,7 +15,7 @@ from corpus_guard.claims.negation import NOT, WITHOUT, read_negations
 from corpus_guard.claims.numbers import NUMBER_WORD
 from corpus_guard.claims.plain_text import PlainText, make_plain
 from corpus_guard.claims.sentences import split_sentences
-from corpus_guard.claims.value import Kind, Value
+from corpus_guard.claims.value import AND_LATER, Kind, Value
 from corpus_guard.domain import Span
 
 READ: Final = "\x1f"  # stands where a value was read: neither a word, nor a digit, nor white space
@@ -25,6 +25,13 @@ _VERSION: Final = re.compile(
     r"(?P<cued>\d{1,5}(?:\.\d{1,5}){0,4}(?:[-+]?(?i:rc|alpha|beta|dev|post|a|b)\.?\d{0,4})?)(?![\w]|\.\d)"
     r"|(?<![\w.,:/-])(?P<bare>\d{1,4}(?:\.\d{1,5}){2,4}(?:[-+]?(?i:rc|alpha|beta|dev|post|a|b)\.?\d{0,4})?)(?![\w%]|[.,]\d)"
 )
+_FROM_VERSION: Final = re.compile(
+    r"(?<![\w.,:/-])(?P<cue>(?i:version|release|ver\.) )?(?P<number>v?\d{1,4}(?:\.\d{1,5}){0,3})"
+    r"(?:\+(?![\w+])| (?i:(?:and|or) (?:later|newer|above|higher|up|upwards?|greater)|upwards?|onwards?)(?!\w))"
+    r"|\b(?i:from) (?P<from_cue>(?i:version|release) )?(?P<from>v?\d{1,4}(?:\.\d{1,5}){0,3}) (?i:on|onwards?|upwards?)(?!\w)"
+)
+"""A version from which something holds: "3.9 and later", "from release 9 on"."""
+_NAMED: Final = re.compile(r"[A-Z][A-Za-z]+ $")
 _THOUSANDS: Final = re.compile(r"\d{1,3}(?:\.\d{3}){2,5}")
 # Numbers that name a thing: a chapter, a norm, a book. Nothing is measured or counted by them.
 _LABEL: Final = re.compile(
@@ -114,6 +121,14 @@ def _labels(text: str) -> Iterator[Span]:
     yield from (Span(*match.span()) for match in _LABEL.finditer(text))
 
 
+def _first_versions(text: str) -> Iterator[Value]:
+    for match in _FROM_VERSION.finditer(text):
+        number = (match["number"] or match["from"]).lower().removeprefix("v")
+        is_cued = match["cue"] or match["from_cue"] or _NAMED.search(text, max(0, match.start() - 30), match.start())
+        if is_cued or "." in number:
+            yield Value(Kind.VERSION, Span(*match.span()), f"v{number}{AND_LATER}")
+
+
 def _versions(text: str) -> Iterator[Value]:
     for match in _VERSION.finditer(text):
         number = match["cued"] or match["bare"]
@@ -127,6 +142,7 @@ _READERS: Final[tuple[tuple[Callable[[str], Iterator[Value | Span]], re.Pattern[
     (read_dates, _DIGIT),
     (read_times, _DIGIT),
     (read_weekdays, WEEKDAY),
+    (_first_versions, _DIGIT),
     (_versions, _DIGIT),
     (read_editions, _DIGIT),
     (read_frequencies, FREQUENCY_WORD),

@@ -17,7 +17,7 @@ from corpus_guard.domain import plural
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from corpus_guard.claims.comparison import Comparison
+    from corpus_guard.claims.outcome import Comparison
     from corpus_guard.claims.statements import Statement, Statements
     from corpus_guard.claims.text_comparison import Comparisons
     from corpus_guard.claims.value import Value

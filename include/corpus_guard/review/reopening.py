@@ -24,7 +24,7 @@ import sqlalchemy as sa
 
 from corpus_guard.batches import Storage
 from corpus_guard.batches.tables import vectors_from_table
-from corpus_guard.claims.comparison import Outcome
+from corpus_guard.claims.outcome import Outcome
 from corpus_guard.corpus.publishing import CONTRADICTED, JUDGEMENT_EVENT_FIELDS, REOPENED, finding_rows
 from corpus_guard.corpus.store import Store
 from corpus_guard.domain import Counterstatement, Finding, Judgement, Severity, TrustLevel, Verdict, Version

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from corpus_guard.claims.languages import load_languages
 from corpus_guard.detectors.samples import Half
 from corpus_guard.domain import TrustLevel
 from corpus_guard.evaluation.contradictions.cases import FOLDER, CaseGroup, Origin, load_cases
@@ -77,6 +78,18 @@ def test_what_people_write_freely_is_found_less_often(figures: list[Contradictio
     assert share(figures, CaseGroup.RESTATEMENT, CaseGroup.UPDATE, origin=Origin.FREE) <= 0.04
     assert share(figures, CaseGroup.UPDATE, origin=Origin.PAGE) <= 0.05
     assert share(figures, CaseGroup.UPDATE, origin=Origin.REPLY) <= 0.04
+
+
+@pytest.mark.parametrize("origin", [Origin.LANGUAGE, Origin.DETAIL])
+def test_other_languages_and_details_are_read(figures: list[ContradictionFigure], origin: Origin) -> None:
+    assert share(figures, CaseGroup.CONTRADICTION, origin=origin, half=Half.VALIDATION) >= 0.8
+    assert share(figures, CaseGroup.UPDATE, origin=origin) <= 0.05
+
+
+def test_each_language_that_is_read_has_cases() -> None:
+    domains = {case.domain.partition(" ")[0] for case in load_cases()[1] if case.origin is Origin.LANGUAGE}
+
+    assert domains == load_languages().keys()
 
 
 def test_what_strangers_write_is_hardly_found(figures: list[ContradictionFigure]) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from sample_versions import a_version
 
-from corpus_guard.claims.comparison import Outcome
+from corpus_guard.claims.outcome import Outcome
 from corpus_guard.claims.value import Kind
 from corpus_guard.domain import Counterstatement, Finding, Severity, Span, TrustLevel, Version
 from corpus_guard.models.contradiction_judge import ContradictionJudge

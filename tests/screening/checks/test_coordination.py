@@ -12,7 +12,7 @@ import pytest
 import yaml
 from sample_versions import Screen, a_version
 
-from corpus_guard.claims.comparison import Outcome
+from corpus_guard.claims.outcome import Outcome
 from corpus_guard.domain import Finding, Severity, Span, TrustLevel, Verdict, Version
 from corpus_guard.screening import learned_scores
 from corpus_guard.screening.checks.coordination import Coordination, CoordinationParams

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from corpus_guard.claims.comparison import Outcome
+from corpus_guard.claims.outcome import Outcome
 from corpus_guard.claims.passages import StatedPassage
 from corpus_guard.claims.value import Kind
 from corpus_guard.domain import Span, TrustLevel
@@ -167,6 +167,28 @@ def test_a_judge_decides_and_what_it_cannot_say_is_left_to_the_reader(
 
     assert [bool(each) for each in likely.find(pairs, [1])] == [found]
     assert judge.shown == [pair.shown for pair in pairs]
+
+
+GERMAN_PAGE = "Das Hotel hat ein Schwimmbad und eine Sauna. Hunde sind nicht erlaubt."
+GERMAN_POST = "Im Hotel sind Hunde nicht nur erlaubt, sie bekommen auch einen Napf."
+
+
+def test_the_reader_leaves_other_languages_to_the_rules_and_a_judge_does_not() -> None:
+    page = [TrustedPassage(StatedPassage(GERMAN_PAGE), TITLE)]
+
+    assert choose_pairs(StatedPassage(GERMAN_POST), page, 2) == []
+    assert choose_pairs(StatedPassage(GERMAN_POST), page, 2, in_any_language=True)
+    # Whoever adds a sentence in another language to a post hides nothing.
+    assert choose_pairs(StatedPassage(f"{POST} {GERMAN_POST}"), [TrustedPassage(StatedPassage(PAGE), TITLE)], 1)
+
+
+def test_what_the_rules_find_in_another_language_is_not_doubted() -> None:
+    own, other = StatedPassage(GERMAN_POST), StatedPassage(GERMAN_PAGE)
+
+    assert suspect(own, other, TITLE, (own.span(0), other.span(1)), Kind.NEGATION) is None
+    post, page = StatedPassage(POST), StatedPassage(PAGE)
+    assert suspect(post, page, TITLE, (post.span(0), page.span(0)), Kind.NEGATION)
+    assert suspect(post, page, TITLE, (post.span(0), page.span(0)), Kind.ORDER) is None
 
 
 def test_a_judge_is_not_asked_about_what_the_sieve_drops() -> None:

@@ -11,6 +11,8 @@ Written ones stand in ``passages.yaml``, in freer words. Free ones in ``posts.ya
 talk, and pages in ``pages.yaml``, as somebody would plant them, were written before anybody looked which of them the rules see.
 Independent ones in ``independent.yaml`` and paraphrases in ``paraphrases_*.yaml`` come from writers who knew nothing of the
 rules: they say the opposite in words of their own. A paraphrase names the statement that it is about (``of``).
+Those in ``languages.yaml`` are in other languages than English, those in ``details.yaml`` about what rules easily miss; both were
+written before anybody looked which of them the rules see.
 """
 
 from __future__ import annotations
@@ -55,6 +57,8 @@ class Origin(StrEnum):
     PAGE = "planted pages"
     INDEPENDENT = "independent"
     PARAPHRASE = "paraphrases"
+    LANGUAGE = "other languages"
+    DETAIL = "details"
 
 
 _OWN_FILES: Final = {
@@ -65,7 +69,12 @@ _OWN_FILES: Final = {
 }
 """By those who know the rules: file → author, and the signs that end the title of a trusted text."""
 
-_ORIGINS: Final = {"independent": Origin.INDEPENDENT, "paraphrases": Origin.PARAPHRASE}
+_ORIGINS: Final = {
+    "independent": Origin.INDEPENDENT,
+    "paraphrases": Origin.PARAPHRASE,
+    "languages": Origin.LANGUAGE,
+    "details": Origin.DETAIL,
+}
 _GROUPS: Final = {
     "contradiction": CaseGroup.CONTRADICTION,
     "contradictions": CaseGroup.CONTRADICTION,
@@ -103,7 +112,7 @@ def load_cases(seed: int = 0, without: Collection[Origin] = ()) -> tuple[list[Tr
     """Return the trusted documents and the cases.
 
     Args:
-        without: INDEPENDENT, PARAPHRASE or both, which are left out with their trusted documents.
+        without: origins with files of their own, from INDEPENDENT on, which are left out with their trusted documents.
     """
     trusted, cases = _generate_cases(seed)
     for name, (origin, ends) in _OWN_FILES.items():

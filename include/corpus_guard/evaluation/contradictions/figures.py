@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from corpus_guard.claims.comparison import Outcome
+from corpus_guard.claims.outcome import Outcome
 from corpus_guard.detectors.samples import Half
 from corpus_guard.domain import TrustLevel, first_of_each
 from corpus_guard.evaluation.contradictions.cases import CaseGroup, Origin, load_cases

@@ -14,7 +14,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final
 
-from corpus_guard.claims.comparison import Outcome
+from corpus_guard.claims.outcome import Outcome
 from corpus_guard.claims.passages import StatedPassage, compare_passages
 from corpus_guard.claims.statements import Rarity
 from corpus_guard.detectors.contradictions.claims import read_claims

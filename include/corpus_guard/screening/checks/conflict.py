@@ -28,7 +28,8 @@ from typing import Final
 
 from pydantic import Field
 
-from corpus_guard.claims.comparison import CONTACTS, Outcome
+from corpus_guard.claims.comparison import CONTACTS
+from corpus_guard.claims.outcome import Outcome
 from corpus_guard.claims.value import Kind
 from corpus_guard.domain import Counterstatement, Finding, Severity, TrustLevel, Version, first_of_each
 from corpus_guard.models import Models
@@ -48,6 +49,7 @@ _WORDS: Final = {
     Kind.DOMAIN: "internet address",
     Kind.COUNT: "number",
     Kind.MONEY: "amount",
+    Kind.ORDER: "order of steps",
 }
 
 
@@ -78,7 +80,7 @@ class Conflict(ConfiguredCheck[ConflictParams]):
     name = "conflict"
     across_documents = True
     params_class = ConflictParams
-    code_version = ("conflict", "18")
+    code_version = ("conflict", "19")
 
     def resources(self) -> Sequence[str]:
         """Return the digests of the trained reader, and of what a model is asked."""

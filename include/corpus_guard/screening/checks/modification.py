@@ -35,7 +35,7 @@ from typing import Final
 
 from pydantic import Field
 
-from corpus_guard.claims.comparison import Outcome
+from corpus_guard.claims.outcome import Outcome
 from corpus_guard.claims.statements import Statement, read_statements, shift_statement
 from corpus_guard.claims.text_comparison import compare_texts
 from corpus_guard.claims.value import Kind

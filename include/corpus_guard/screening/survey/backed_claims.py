@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from corpus_guard.claims.comparison import Outcome
+from corpus_guard.claims.outcome import Outcome
 from corpus_guard.claims.statements import read_statements
 from corpus_guard.claims.value import Kind
 from corpus_guard.domain import Chunk, Span

@@ -12,6 +12,8 @@ Rules
 - Of all such pairs those are taken whose best sentence has most in common; without a common word, the nearest. The reader's sieve, a
   small encoder, looks at the sentences with most in common first, up to `BRIEF_CHARS`; where that is above `BRIEFLY_KEPT`, at the
   whole excerpt. What it puts above `KEPT` is read.
+- The reader learned from English. A sentence that the rules know to be in another language is neither read nor doubted, unless a model
+  is asked.
 - Sentences that the rules decided are left out, and what two documents say of themselves: "in this guide we cover May to June".
 - The pairs of an arriving post with several trusted chunks add up: a post that contradicts each of four pages a little probably
   contradicts one of them. Where no pair is enough by itself, the clearest is shown.
@@ -19,7 +21,7 @@ Rules
 - What the rules take for a contradiction is read, too: the two sentences, and the post beside the excerpt around the trusted one. Where
   the reader sees no contradiction in either, it is doubted: mostly two places, years or products. Where it sees none in the mean of
   both, and the rules say of another trusted document near it that it contradicts the same sentence, it is disputed. Another contact or
-  account and a sentence that is too long to be read are never doubted, nor more than `MAX_DOUBTED` of a chunk.
+  account, another order of steps and a sentence that is too long to be read are never doubted, nor more than `MAX_DOUBTED` of a chunk.
 - Where the reader sees a contradiction rather than none, its second model reads each sentence of the excerpt alone. The worst is
   shown to the reviewer, and its log-odds are averaged with those of the excerpt, which count `EXCERPT_SHARE`. Of a post that is taken
   for a contradiction each sentence is read beside it, and the worst is shown, too.
@@ -149,6 +151,11 @@ class LikelyContradictions:
     judge: PairJudge | None = None
     """Decides about what the sieve keeps, where there is one."""
 
+    @property
+    def asks(self) -> bool:
+        """Return whether a model is asked, which may know other languages than English."""
+        return self.judge is not None
+
     def find(
         self, chosen: Sequence[ChosenPair], chunks: Sequence[int], arriving: Sequence[int] | None = None
     ) -> list[ReadPair | None]:
@@ -259,7 +266,8 @@ def suspect(
         kind: of the values that differ.
     """
     pair = SuspectedPair(own, own.number(places[0]), other, other.number(places[1]), title)
-    return None if kind in CONTACTS or pair.is_cut else pair
+    is_local = own.is_local(pair.sentence) or other.is_local(pair.rival)
+    return None if kind in CONTACTS | {Kind.ORDER} or pair.is_cut or is_local else pair
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,18 +331,21 @@ def _glance(reader: PairReader, chosen: Sequence[ChosenPair]) -> list[float]:
     return scores
 
 
-def choose_pairs(own: StatedPassage, trusted: Sequence[TrustedPassage], count: int) -> list[ChosenPair]:
+def choose_pairs(
+    own: StatedPassage, trusted: Sequence[TrustedPassage], count: int, *, in_any_language: bool = False
+) -> list[ChosenPair]:
     """Return what is read of a chunk.
 
     Args:
         trusted: chunks beside it, the nearest first.
+        in_any_language: read also what the rules know to be in another language than English.
     """
     candidates: list[tuple[float, int, int]] = []
     weights: dict[tuple[int, int], dict[int, float]] = {}
     posts = list(_posts(own))
     for number, (_, sentences) in enumerate(posts):
         for beside, other in enumerate(trusted):
-            if shared := _weigh(own, sentences, other):
+            if shared := _weigh(own, sentences, other, in_any_language=in_any_language):
                 weights[number, beside] = shared
                 candidates.append((-max(shared.values()), beside, number))
     chosen: list[ChosenPair] = []
@@ -359,8 +370,12 @@ def choose_pairs(own: StatedPassage, trusted: Sequence[TrustedPassage], count: i
     return chosen
 
 
-def _weigh(own: StatedPassage, sentences: Sequence[int], other: TrustedPassage) -> dict[int, float]:
+def _weigh(
+    own: StatedPassage, sentences: Sequence[int], other: TrustedPassage, *, in_any_language: bool
+) -> dict[int, float]:
     """Return for each sentence of a trusted chunk that may be read beside a post what they have in common."""
+    if not in_any_language and all(map(own.is_local, sentences)):
+        return {}
     words = {word: weight for sentence in sentences for word, weight in own.outlines[sentence].items()}
     spans = [own.span(sentence) for sentence in sentences]
     presents = any(own.presents_itself(sentence) for sentence in sentences)
@@ -368,6 +383,8 @@ def _weigh(own: StatedPassage, sentences: Sequence[int], other: TrustedPassage) 
     for rival, others in enumerate(other.passage.outlines):
         place = other.passage.span(rival)
         if any((span, place) in other.decided for span in spans):
+            continue
+        if not in_any_language and other.passage.is_local(rival):
             continue
         both = presents and other.passage.presents_itself(rival)
         if both and own.presents_itself(_nearest(own, sentences, other, rival)):

@@ -77,8 +77,9 @@ class NothingServed:
 
 
 def document_title(title: str, path: str) -> str:
-    """Return what says what a document is about, in words; the format of its file is none of them."""
-    return f"{title}\n{re.sub(r'[/_.-]+', ' ', _FORMAT.sub('', path))}"
+    """Return what says what a document is about, in words: title, name of the file without its format, and folders, a line each."""
+    folders, _, name = _FORMAT.sub("", path).rpartition("/")
+    return "\n".join(re.sub(r"[/_.\n-]+", " ", part) for part in (title, name, folders))
 
 
 OtherChunk: TypeAlias = int | ServedChunk

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from corpus_guard.claims.comparison import Comparison, Outcome
+from corpus_guard.claims.outcome import Comparison, Outcome
 from corpus_guard.claims.value import Kind
 from corpus_guard.domain import Span, TrustLevel
 from corpus_guard.screening.survey.nearby_chunks import (

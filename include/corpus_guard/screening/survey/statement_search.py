@@ -30,7 +30,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from corpus_guard.claims.comparison import Outcome
+from corpus_guard.claims.outcome import Outcome
 from corpus_guard.claims.passages import StatedPassage, compare_passages, is_near_copy
 from corpus_guard.claims.statements import Rarity
 from corpus_guard.claims.value import Kind
@@ -228,7 +228,7 @@ class _Finder:
                 page = TrustedPassage(
                     self._passage(position), trusted.title, frozenset((theirs, own) for own, theirs in decided_spans)
                 )
-                pairs = choose_pairs(self._passage_of(other), [page], READ_OF_SERVED)
+                pairs = choose_pairs(self._passage_of(other), [page], READ_OF_SERVED, in_any_language=likely.asks)
                 read += [(position, other, pair) for pair in pairs]
         chunks = [self._lengths[self._chunks[position].version_id] for position, _, _ in read]
         contradictions = [
@@ -336,7 +336,7 @@ class _Finder:
                 )
                 for other in nearest
             ]
-            for pair in choose_pairs(self._passage(position), passages, likely.pairs):
+            for pair in choose_pairs(self._passage(position), passages, likely.pairs, in_any_language=likely.asks):
                 pairs.append(pair)
                 places.append((position, nearest[pair.beside]))
         chunks = [self._lengths[self._chunks[position].version_id] for position, _ in places]
