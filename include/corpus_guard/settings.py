@@ -345,11 +345,15 @@ def _warn_if_unknown(variable: str) -> None:
 def source_names() -> list[str]:
     """Return the names in sources.yaml, for forms; imports no connector.
 
-    Raises:
-        SettingsError: the file is missing or malformed.
+    None are returned where the file cannot be read: a DAG whose file fails to load is gone from Airflow, and nobody is
+    notified. The task that reads the file says what is wrong.
     """
     path = load_settings().sources_file
-    names = load_yaml(path, _Names).sources
+    try:
+        names = load_yaml(path, _Names).sources
+    except SettingsError as error:
+        log.warning("no names of sources for forms: %s", error)
+        return []
     return [source.name for source in names]
 
 
