@@ -168,7 +168,7 @@ def test_a_missing_file_is_named_with_its_variable(tmp_path: Path) -> None:
         (b"\xff\xfe\x00", "cannot be read"),
         (b"a: \x00", "not valid YAML"),
         (b"- a\n- b", "expected keys and values at the top level, got list"),
-        (b"", "expected keys and values at the top level, got NoneType"),
+        (b"", "expected keys and values at the top level, got nothing"),
         (b"a: !!python/object/apply:os.system ['true']", "not valid YAML"),
     ],
 )

@@ -385,7 +385,8 @@ def load_yaml(path: Path, model: type[Model]) -> Model:
         raise SettingsError(f"{path}: cannot be read ({why_unreadable(error)}); expected a UTF-8 YAML file") from error
     data = parse_yaml(text, str(path))
     if not isinstance(data, dict):
-        raise SettingsError(f"{path}: expected keys and values at the top level, got {type(data).__name__}")
+        got = "nothing" if data is None else type(data).__name__
+        raise SettingsError(f"{path}: expected keys and values at the top level, got {got}")
     return validate(data, model, where=str(path))
 
 
