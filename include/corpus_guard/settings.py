@@ -68,7 +68,7 @@ class Settings(BaseSettings):
     """URL of the Chroma server. Empty: the home's own, which ``make up`` or a command starts at a free port for as
     long as it runs. If none answers at a loopback address that is given, a command starts one too."""
     collection_prefix: str = "corpus"
-    """Collections are named ``<prefix>-<trust level>``."""
+    """Collections are named ``<prefix>-<trust level>``. It stays what it was at the first refresh."""
 
     embedder: str = "builtin:all-minilm-l6-v2"
     """``builtin:all-minilm-l6-v2``, a sentence-transformers folder, or a hub id."""
