@@ -37,6 +37,7 @@ from corpus_guard.settings import load_settings, source_names
 
 SHARD_TIME = timedelta(hours=1)  # 256 documents take seconds to minutes; large PDFs take longer
 NAMES = source_names()
+NAME = {"type": "string", "enum": NAMES} if NAMES else {"type": "string"}
 
 
 @dag(
@@ -48,7 +49,7 @@ NAMES = source_names()
         "sources": Param(
             [],
             type="array",
-            items={"type": "string", "enum": NAMES},
+            items=NAME,
             examples=NAMES,
             title="Sources",
             description="Refresh only these. Empty: all sources of sources.yaml.",

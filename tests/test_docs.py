@@ -118,6 +118,14 @@ def test_the_commands_and_options_that_the_docs_show_exist() -> None:
     assert wrong == []
 
 
+def test_airflow_is_called_in_a_shell_that_knows_the_local_stack() -> None:
+    blocks = [block for page in PAGES for block in _FENCE.findall(page.read_text(encoding="utf-8"))]
+    called = [block for block in blocks if ".venv/bin/airflow " in block]
+
+    assert called
+    assert [block for block in called if "stack.py env" not in block] == []
+
+
 def test_the_make_targets_that_the_docs_show_exist() -> None:
     targets = set(re.findall(r"^([a-z-]+):", (PROJECT / "Makefile").read_text(encoding="utf-8"), re.M))
     shown = {

@@ -168,7 +168,7 @@ def test_a_missing_file_is_named_with_its_variable(tmp_path: Path) -> None:
         (b"\xff\xfe\x00", "cannot be read"),
         (b"a: \x00", "not valid YAML"),
         (b"- a\n- b", "expected keys and values at the top level, got list"),
-        (b"", "expected keys and values at the top level, got NoneType"),
+        (b"", "expected keys and values at the top level, got nothing"),
         (b"a: !!python/object/apply:os.system ['true']", "not valid YAML"),
     ],
 )
@@ -286,7 +286,7 @@ def test_the_policy_that_is_shipped_is_valid_and_means_what_its_file_says(policy
     assert build_screening(policy, Models(Settings())).policy is policy
 
 
-def test_source_names_reads_names_and_imports_no_connector(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_source_names_reads_names_and_imports_no_connector(tmp_path: Path) -> None:
     path = tmp_path / "sources.yaml"
     path.write_text("sources:\n- {name: a1, kind: invented, more: 1}\n- {name: b2}\n")
     code = (
@@ -303,9 +303,18 @@ def test_source_names_reads_names_and_imports_no_connector(monkeypatch: pytest.M
 
     assert done.stdout == "a1 b2\n[]\n"
 
-    monkeypatch.setenv("CORPUS_GUARD_SOURCES_FILE", str(tmp_path / "none.yaml"))
-    with pytest.raises(SettingsError, match=r"none\.yaml: no such file"):
-        source_names()
+
+@pytest.mark.parametrize("content", [None, "sources: [\n", "sources:\n- {kind: folder}\n"])
+def test_source_names_are_none_where_the_file_cannot_be_read(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture, content: str | None
+) -> None:
+    path = tmp_path / "sources.yaml"
+    if content is not None:
+        path.write_text(content)
+    monkeypatch.setenv("CORPUS_GUARD_SOURCES_FILE", str(path))
+
+    assert source_names() == []
+    assert str(path) in caplog.text
 
 
 def test_source_names_are_those_the_connectors_get(monkeypatch: pytest.MonkeyPatch) -> None:

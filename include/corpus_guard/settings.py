@@ -66,7 +66,7 @@ class Settings(BaseSettings):
     """URL of the Chroma server. Empty: the home's own, which ``make up`` or a command starts at a free port for as
     long as it runs. If none answers at a loopback address that is given, a command starts one too."""
     collection_prefix: str = "corpus"
-    """Collections are named ``<prefix>-<trust level>``."""
+    """Collections are named ``<prefix>-<trust level>``. It stays what it was at the first refresh."""
 
     embedder: str = "builtin:all-minilm-l6-v2"
     """``builtin:all-minilm-l6-v2``, a sentence-transformers folder, or a hub id."""
@@ -343,11 +343,15 @@ def _warn_if_unknown(variable: str) -> None:
 def source_names() -> list[str]:
     """Return the names in sources.yaml, for forms; imports no connector.
 
-    Raises:
-        SettingsError: the file is missing or malformed.
+    None are returned where the file cannot be read: a DAG whose file fails to load is gone from Airflow, and nobody is
+    notified. The task that reads the file says what is wrong.
     """
     path = load_settings().sources_file
-    names = load_yaml(path, _Names).sources
+    try:
+        names = load_yaml(path, _Names).sources
+    except SettingsError as error:
+        log.warning("no names of sources for forms: %s", error)
+        return []
     return [source.name for source in names]
 
 
@@ -379,7 +383,8 @@ def load_yaml(path: Path, model: type[Model]) -> Model:
         raise SettingsError(f"{path}: cannot be read ({why_unreadable(error)}); expected a UTF-8 YAML file") from error
     data = parse_yaml(text, str(path))
     if not isinstance(data, dict):
-        raise SettingsError(f"{path}: expected keys and values at the top level, got {type(data).__name__}")
+        got = "nothing" if data is None else type(data).__name__
+        raise SettingsError(f"{path}: expected keys and values at the top level, got {got}")
     return validate(data, model, where=str(path))
 
 

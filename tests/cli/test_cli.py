@@ -87,6 +87,22 @@ def waiting(run: Run) -> dict[str, dict[str, Any]]:
     return {item["uri"]: item for item in run("quarantine", "list", "--json").json["items"]}
 
 
+def test_refresh_names_the_commands_that_list_what_is_not_served(
+    tmp_path: Path, chroma_url: str, models: Models, monkeypatch: pytest.MonkeyPatch, typed: Typed
+) -> None:
+    home = models.language_model_weights.folder.parents[1]
+    made = deploy(tmp_path, chroma_url=chroma_url, models_home=home, models=models)
+    (made.pages / "scan.gz").write_bytes(b"\x1f\x8b\x08\x00" + bytes(range(256)))
+    made.enter(monkeypatch)
+
+    refreshed = Done(*typed("refresh"))
+    listed = Done(*typed("quarantine", "list", "--state", "rejected"))
+
+    assert "guard quarantine list --state rejected" in refreshed.out
+    assert "Waiting for review" not in refreshed.out
+    assert "scan.gz" in listed.out
+
+
 # The tests of this part follow one deployment through its life, in this order.
 
 
@@ -123,6 +139,21 @@ def test_status_for_scripts_and_for_people(run: Run) -> None:
     assert shown.code == 0
     for word in ("pages", "tickets", "sealed", "default, digest", "ledger.sqlite", report["manifest_sha256"]):
         assert word in shown.out
+
+
+def test_status_says_that_the_sources_cannot_be_read(
+    run: Run, deployment: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = deployment.root / "broken.yaml"
+    broken.write_text("sources: [\n")
+    monkeypatch.setenv("CORPUS_GUARD_SOURCES_FILE", str(broken))
+
+    shown, report = run("status"), run("status", "--json").json
+
+    assert shown.code == 0
+    assert "No refresh is possible" in shown.out
+    assert "broken.yaml, line 2: not valid YAML" in report["sources_problem"]
+    assert report["sources"], "the rest is shown"
 
 
 def test_search_finds_what_is_served_and_nothing_that_waits(run: Run) -> None:

@@ -41,6 +41,9 @@ def test_a_report_is_filed_listed_and_shown(run: Run) -> None:
     name = str(made["report_id"])
     assert (made["new_report"], made["new_filing"], made["state"], made["filings"]) == (True, True, "open", 1)
 
+    assert run("list").stdout.startswith("1 report\n")
+    assert run("list", "--state", "open").stdout.startswith("1 open report\n")
+    assert run("list", "--state", "judge_failed").stdout.startswith("0 judge failed reports\n")
     listed = json.loads(run("list", "--state", "open", "--json").stdout)
     assert (listed["total"], listed["reports"][0]["report_id"]) == (1, name)
     shown = json.loads(run("show", name[:6], "--json").stdout)

@@ -20,8 +20,9 @@ from corpus_guard.corpus.chroma_store import ChromaStore
 from corpus_guard.corpus.ownership import OWNER_KEY
 from corpus_guard.corpus.server import find_server
 from corpus_guard.corpus.store import MODEL_KEY, Store
+from corpus_guard.deployment import Deployment
 from corpus_guard.domain import TrustLevel
-from corpus_guard.errors import ForeignCollection
+from corpus_guard.errors import ForeignCollection, SettingsError
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger import ledger as ledgers
 from corpus_guard.models import Models
@@ -192,6 +193,25 @@ def test_a_home_of_an_older_release_opens_and_holds_and_its_collection_is_marked
 
     metadata = chroma.get_collection(collection.name).metadata or {}
     assert metadata[OWNER_KEY] == guard.ledger.deployment_id
+
+
+def test_another_prefix_than_the_one_that_is_served_is_refused(
+    tmp_path: Path, chroma_url: str, models_home: Path, hashed_models: Models
+) -> None:
+    made = deploy(tmp_path / "home", chroma_url=chroma_url, models_home=models_home, models=hashed_models)
+    made.page("tide.md")
+    with made.guard() as guard:
+        guard.refresh()
+
+    made.page("crane.md")
+
+    prefix = made.settings.collection_prefix
+    moved = replace(made, settings=made.settings.model_copy(update={"collection_prefix": f"other-{prefix}"}))
+    for work in (Deployment.refresh, Deployment.verify, lambda guard: guard.retriever.query("tide")):
+        with moved.guard() as guard, pytest.raises(SettingsError, match=f"COLLECTION_PREFIX.* set it to '{prefix}'"):
+            work(guard)
+    with made.guard() as guard:
+        assert guard.verify().holds
 
 
 def test_the_second_of_two_homes_that_share_a_server_stops_and_the_first_is_unharmed(

@@ -19,7 +19,7 @@ from corpus_guard.corpus.ownership import OWNER_KEY
 from corpus_guard.corpus.retrieval_log import RetrievalLog
 from corpus_guard.corpus.retriever import FilteredChunk, GuardedRetriever, Retrieval, RetrievalStatus, WithheldChunk
 from corpus_guard.domain import TrustLevel
-from corpus_guard.errors import FilterFailed
+from corpus_guard.errors import FilterFailed, Misuse
 from corpus_guard.intake.sources.folder import FolderConfig
 from corpus_guard.ledger.tables import enhancements, queries, retrievals, retrieved_chunks
 from material import Shelf, TextHashes, a_version, at, vector_of
@@ -67,6 +67,26 @@ def test_only_the_trust_levels_asked_for_are_searched(retriever: GuardedRetrieve
     found = retriever.query("passage 0", k=20, trust=[TrustLevel.TRUSTED, TrustLevel.REVIEWED])
 
     assert {one.text for one in found.answers} == set(PASSAGES[8:])
+
+
+@pytest.mark.parametrize("trust", [["trusted"], "trusted"])
+def test_trust_levels_have_names(retriever: GuardedRetriever, trust: Sequence[str]) -> None:
+    assert retriever.query("passage 0", trust=trust) == retriever.query("passage 0", trust=[TrustLevel.TRUSTED])
+
+
+@pytest.mark.parametrize(
+    ("asked_for", "says"),
+    [
+        ({"k": 0}, "k: expected 1 or more chunks, got 0"),
+        ({"k": -2}, "k: expected 1 or more chunks, got -2"),
+        ({"trust": ["trustd"]}, "trust 'trustd': expected one of trusted, reviewed, open"),
+    ],
+)
+def test_a_question_that_cannot_be_asked_is_misuse(
+    retriever: GuardedRetriever, asked_for: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(Misuse, match=says):
+        retriever.query("passage 0", **asked_for)
 
 
 def test_an_empty_corpus_answers_nothing(lite_shelf: Shelf) -> None:

@@ -101,6 +101,19 @@ class TestTransactions:
                 connection.exec_driver_sql("BEGIN IMMEDIATE")
             other.dispose()
 
+    def test_a_locked_file_is_not_called_a_server_that_does_not_run(
+        self, sqlite_ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("corpus_guard.ledger.ledger.BUSY_SECONDS", 0)
+        impatient = Ledger(f"sqlite:///{tmp_path / 'ledger.sqlite'}")
+
+        with sqlite_ledger.write(), pytest.raises(LedgerUnavailable) as caught, impatient.write():
+            pass
+
+        impatient.close()
+        assert "database is locked. Another process has had it locked" in str(caught.value)
+        assert "CORPUS_GUARD_LEDGER_URL" not in str(caught.value)
+
     def test_sqlite_is_set_up_to_lose_nothing(self, sqlite_ledger: Ledger) -> None:
         with sqlite_ledger.read() as connection:
             found = {

@@ -142,7 +142,9 @@ def test_a_source_that_is_no_longer_declared_is_named_with_what_it_serves(
         parts = (guard.ledger, guard.storage, guard.screening, guard.settings)
         assert read_status(*parts)["undeclared"] == {"pages": 1}
         deployment.settings.sources_file.unlink()
-        assert read_status(*parts)["undeclared"] == {}
+        report = read_status(*parts)
+        assert report["undeclared"] == {}
+        assert "no such file" in report["sources_problem"]
 
 
 def test_a_password_of_the_ledger_is_not_shown(make: Callable[[str], Workspace], postgresql: object) -> None:

@@ -208,6 +208,8 @@ def refresh(
     show_undeclared(undeclared)
     if sealed["quarantined"]:
         say("Waiting for review: [bold]guard quarantine list[/bold]")
+    if sealed["rejected"]:
+        say("Rejected, and why: [bold]guard quarantine list --state rejected[/bold]")
 
 
 @app.command()
@@ -351,6 +353,8 @@ def status(as_json: Json = False) -> None:
     ]
     print_table("Sources", ("source", "trust", *numbers), rows, right=numbers)
     show_undeclared(report["undeclared"])
+    if report["sources_problem"]:
+        say(f"[bold red]No refresh is possible[/bold red]: {visible(report['sources_problem'])}")
     rows = [
         (
             format_time(row["started_at"]),

@@ -166,7 +166,8 @@ def list_(
         for report in listed
     ]
     columns = ("report", "state", "weight", "filings", "last", "question", "wrong answer")
-    print_table(f"{total:,} {state or 'reports'}", columns, rows, right=("weight", "filings"))
+    title = plural(total, f"{state.replace('_', ' ')} report" if state else "report")
+    print_table(title, columns, rows, right=("weight", "filings"))
 
 
 @app.command("show")

@@ -3,6 +3,8 @@
 Rules
     * a collection names the deployment that made it in its metadata, by the id that is in the ledger;
     * one that names another is not read, written or deleted;
+    * the ledger serves collections of one prefix: under another one nothing would be found, and what is new would be
+      published beside what is served;
     * one that names none was made by an older release, or by somebody else. It is ours if it is empty, or if
       more than half of a sample of what the ledger published to it is there, with text and metadata as
       published: metadata holds the time of the fetch, so that another deployment's copy of the same documents
@@ -20,7 +22,7 @@ from typing import Final, NamedTuple
 import sqlalchemy as sa
 
 from corpus_guard.domain import canonical_json, sha256_bytes, sha256_text
-from corpus_guard.errors import ForeignCollection
+from corpus_guard.errors import ForeignCollection, SettingsError
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.states import PublicationState
 from corpus_guard.ledger.tables import chunks, publications
@@ -69,6 +71,22 @@ def require_own(
         ours=ledger.deployment_id,
         theirs=str(owner or ""),
     )
+
+
+def require_served_prefix(ledger: Ledger, prefix: str) -> None:
+    """Check that what the ledger serves lies in collections of `prefix`.
+
+    Raises:
+        SettingsError: it lies in those of another one.
+    """
+    statement = sa.select(publications.c.collection).where(publications.c.state == PublicationState.PUBLISHED).limit(1)
+    with ledger.read() as connection:
+        served = connection.scalar(statement)
+    if served is not None and served.rpartition("-")[0] != prefix:
+        raise SettingsError(
+            f"environment variable CORPUS_GUARD_COLLECTION_PREFIX: the ledger {ledger.address} serves the collection "
+            f"{served}, and the prefix is {prefix!r}; set it to {served.rpartition('-')[0]!r}. Another corpus needs another home"
+        )
 
 
 def _holds_what_was_published(

@@ -36,7 +36,7 @@ from corpus_guard.corpus.sketches import sketch
 from corpus_guard.corpus.spans import traced
 from corpus_guard.corpus.store import Match, Store
 from corpus_guard.domain import TrustLevel
-from corpus_guard.errors import FilterFailed, GuardError
+from corpus_guard.errors import FilterFailed, GuardError, Misuse, require_one_of
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.queries import rows_by_id, select_in_batches
@@ -144,7 +144,7 @@ class GuardedRetriever:
         self,
         text: str,
         k: int = 5,
-        trust: Sequence[TrustLevel] = tuple(TrustLevel),
+        trust: Sequence[TrustLevel | str] = tuple(TrustLevel),
         *,
         where: Mapping[str, str | int | float | bool] | None = None,
         session: str = "",
@@ -155,18 +155,22 @@ class GuardedRetriever:
         Args:
             text: the question.
             k: number of chunks at most.
-            trust: levels to search.
+            trust: levels to search, also by name (``["trusted", "reviewed"]``).
             where: values that a chunk's metadata must have, such as ``{"source": "handbook"}``; None: any.
             session: name of the conversation or run, for the log.
             user_id: who asks, as the application names them, for the log; None: not known.
 
         Raises:
+            Misuse: `k` is less than 1, or `trust` holds what is no level.
             FilterFailed: the filter failed; nothing is served.
             StoreUnavailable: the vector store does not answer.
             LedgerUnavailable: the ledger does not answer.
         """
+        if k < 1:
+            raise Misuse(f"k: expected 1 or more chunks, got {k}")
+        levels = _trust_levels(trust)
         existing = set(self._store.names())
-        collections = [name for level in trust if (name := self._store.collection_name(level)) in existing]
+        collections = [name for level in levels if (name := self._store.collection_name(level)) in existing]
         vector = self._embedder.embed([text])[0]
         passed: list[RetrievedChunk] = []
         filtered: list[FilteredChunk] = []
@@ -195,7 +199,7 @@ class GuardedRetriever:
         elif filtered or withheld:
             status = RetrievalStatus.FILTERED if filtered else RetrievalStatus.WITHHELD
         else:
-            is_missing = not where and self._has_published(trust)  # a filter may leave nothing
+            is_missing = not where and self._has_published(levels)  # a filter may leave nothing
             status = RetrievalStatus.MISSING if is_missing else RetrievalStatus.EMPTY
         retrieval = Retrieval(tuple(passed), tuple(withheld), tuple(filtered), checked_by, digest, status)
         return replace(retrieval, retrieval_id=self._write_log(text, vector, session, user_id, retrieval))
@@ -344,6 +348,13 @@ def _answer(match: Match) -> RetrievedChunk:
         enhancement=enhancement,
         defused=defused,
     )
+
+
+def _trust_levels(names: Sequence[TrustLevel | str]) -> list[TrustLevel]:
+    levels = [names] if isinstance(names, str) else list(names)  # a text would be read letter by letter
+    for name in levels:
+        require_one_of("trust", name, tuple(TrustLevel))
+    return [TrustLevel(name) for name in levels]
 
 
 def _filtered(answer: RetrievedChunk, opinion: FilterOpinion) -> FilteredChunk:

@@ -187,6 +187,11 @@ class Ledger:
         folder = Path(self.url.database or ".").absolute().parent
         if self._is_sqlite and not os.access(folder, os.W_OK):
             return f"{folder} cannot be written: a read-only disk, or the folder of another user. Make it writable"
+        if self._is_sqlite and "locked" in reason:
+            return (
+                f"Another process has had it locked for {BUSY_SECONDS} seconds, such as a database shell or a copying program "
+                f"(fuser {self.url.database} names it): end that"
+            )
         # Where not even its shared memory fits, SQLite says "disk I/O error".
         if self._is_sqlite and ("full" in reason or shutil.disk_usage(folder).free < FULL_BYTES):
             return f"The disk of {folder} is full; what was acknowledged is kept. Free space on it"

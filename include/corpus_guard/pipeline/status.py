@@ -33,9 +33,11 @@ def read_status(ledger: Ledger, storage: Storage, screening: Screening, settings
     Loads no model and contacts no server.
     """
     seal = _last_seal(ledger)
+    undeclared, sources_problem = _undeclared_or_problem(ledger, settings)
     return {
         "sources": _sources(ledger),
-        "undeclared": _undeclared_or_nothing(ledger, settings),
+        "undeclared": undeclared,
+        "sources_problem": sources_problem,
         "runs": _runs(ledger),
         "interrupted": [run.run_id for run in interrupted_runs(ledger)],
         "policy": f"{screening.policy.name}, digest {screening.digest[:16]}, {settings.policy_file}",
@@ -114,11 +116,15 @@ def undeclared_sources(ledger: Ledger, settings: Settings) -> dict[str, int]:
     return {row[0]: row[1] for row in ledger.rows(statement) if row[0] not in declared}
 
 
-def _undeclared_or_nothing(ledger: Ledger, settings: Settings) -> dict[str, int]:
+def _undeclared_or_problem(ledger: Ledger, settings: Settings) -> tuple[dict[str, int], str]:
+    """Return the sources that are no longer declared; none, and what is wrong, where sources.yaml cannot be read.
+
+    The rest of the status can be read without the file.
+    """
     try:
-        return undeclared_sources(ledger, settings)
-    except SettingsError:  # the next refresh says so; the status of what is served can be read without the file
-        return {}
+        return undeclared_sources(ledger, settings), ""
+    except SettingsError as error:
+        return {}, str(error)
 
 
 def _sources(ledger: Ledger) -> list[JsonObject]:
