@@ -194,7 +194,7 @@ def test_a_second_key_of_the_same_name_cannot_loosen_the_first(tmp_path: Path, p
     lines = policy_text.count("\n")
     path.write_text(policy_text + "weights: {info: 0, low: 0, medium: 0, high: 0, critical: 0}\n")
 
-    with pytest.raises(SettingsError, match=rf"line {lines + 1}: .*'weights' is there twice"):
+    with pytest.raises(SettingsError, match=rf"line {lines + 1}: .*'weights' is there twice; remove one\)$"):
         load_policy(path)
 
 

@@ -47,7 +47,8 @@ def parse_yaml(text: str, where: str) -> Any:
         mark = getattr(error, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark else ""
         problem = getattr(error, "problem", None) or getattr(error, "reason", "a control character")
-        raise SettingsError(f"{where}{line}: not valid YAML ({problem}); check the indentation") from error
+        advice = "" if isinstance(error, yaml.constructor.ConstructorError) else "; check the indentation"
+        raise SettingsError(f"{where}{line}: not valid YAML ({problem}){advice}") from error
     except ValueError as error:  # a date such as 2026-99-99
         raise SettingsError(f"{where}: not valid YAML ({error}); put quotes around the value") from error
 
