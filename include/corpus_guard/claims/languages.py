@@ -15,9 +15,11 @@ from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
 from resiliparse.parse.lang import detect_fast
 
+from corpus_guard.yaml_text import parse_yaml
+
+LANGUAGES_FILE: Final = Path(__file__).with_name("languages.yaml")
 FEWEST_SMALL_WORDS: Final = 2  # of a language in Latin letters, by which a text is taken to be written in it
 FEWEST_WORDS: Final = 4  # of a text without small words whose language is told by its letters
 SHORTEST_ROOT: Final = 4  # letters that two forms of one word share, unless one of them is shorter
@@ -212,7 +214,7 @@ def _in_latin_letters() -> Mapping[str, Language]:
 @cache
 def load_languages() -> Mapping[str, Language]:
     """Return code → language."""
-    rows = yaml.safe_load(Path(__file__).with_name("languages.yaml").read_text(encoding="utf-8"))
+    rows = parse_yaml(LANGUAGES_FILE.read_text(encoding="utf-8"), str(LANGUAGES_FILE))
     return {code: _read(code, words) for code, words in rows.items()}
 
 
