@@ -334,9 +334,9 @@ def chunk_id(document: str, version: str, ordinal: int, text: str, chunker: str)
     return digest("chunk/v1", [document, version, str(ordinal), sha256_text(text), chunker])[:32]
 
 
-def plural(count: int, noun: str) -> str:
-    """Return a count with its noun: "1 item", "1,204 items", "3 stretches"."""
-    return f"{count:,} {noun if count == 1 else noun + 's'}"
+def plural(count: int, noun: str, many: str = "") -> str:
+    """Return a count with its noun: "1 item", "1,204 items", "3 stretches". Pages name the plural, too."""
+    return f"{count:,} {noun if count == 1 else many or noun + 's'}"
 
 
 def first_of_each(things: Iterable[Thing], key: Callable[[Thing], Key]) -> dict[Key, Thing]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
@@ -16,11 +16,8 @@ from sqlalchemy.engine import Connection
 
 from corpus_guard.domain import Counterstatement, Finding, Severity, Span
 
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
 IdT = TypeVar("IdT", str, int)
-RecordT = TypeVar("RecordT", bound="DataclassInstance")
+RecordT = TypeVar("RecordT")
 Row: TypeAlias = "sa.Row[*tuple[Any, ...]]"
 """A row of a statement; its attributes are the selected columns."""
 Select: TypeAlias = "sa.Select[*tuple[Any, ...]]"
@@ -54,7 +51,7 @@ def values_by_id(connection: Connection, statement: Select, ids: Iterable[IdT]) 
 
 def record_from_row(kind: type[RecordT], row: Row, **values: Any) -> RecordT:
     """Return a dataclass whose fields are `values`, and for all others the row's columns of the same names."""
-    columns = {field.name: getattr(row, field.name) for field in fields(kind) if field.name not in values}
+    columns = {field.name: getattr(row, field.name) for field in fields(kind) if field.name not in values}  # type: ignore[arg-type]
     return kind(**columns, **values)
 
 

@@ -103,8 +103,12 @@ def find_postgres_files(store: PgvectorStore) -> PostgresFiles | None:
         try:
             connection.execute(sa.text("CHECKPOINT"))
             file = folder / str(connection.scalar(sa.text("SELECT pg_relation_filepath(:table)"), {"table": table}))
-            if probe.encode() in file.read_bytes():
+            if _holds(file, probe):
                 return PostgresFiles(store, folder, file.parent)
         finally:
             connection.execute(sa.text(f"DROP TABLE {table}"))
     return None
+
+
+def _holds(file: Path, text: str) -> bool:
+    return text.encode() in file.read_bytes()
