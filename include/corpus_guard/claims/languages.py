@@ -67,7 +67,7 @@ _SMALL_ENGLISH: Final = (
     "you your they if when which there than"
 )
 _ENGLISH: Final = dict.fromkeys(_SMALL_ENGLISH.split(), 1.0) | dict.fromkeys(
-    ["a", "in", "on", "one", "no", "do", "so", "we", "he", "me", "up", "so"], 0.5
+    ["a", "in", "on", "one", "no", "do", "so", "we", "he", "me", "up"], 0.5
 )
 """Small words of English → how surely they tell of it: some are words of other languages, too."""
 
@@ -116,6 +116,10 @@ class Language:
     def empty(self) -> frozenset[str]:
         """Return the words that say nothing of a subject."""
         return self.function | self.negation | self.without | self.forbidden | self.allowed
+
+    def negative_ending(self, word: str) -> str:
+        """Return the ending by which a folded word denies; empty: it has none."""
+        return next((end for end in self.negative_endings if word.endswith(end) and len(word) - len(end) > 1), "")
 
 
 @lru_cache(maxsize=50_000)
@@ -277,8 +281,7 @@ def _without_negation(word: str, language: Language) -> str:
                 default=len(word),
             )
         ]
-    ending = next((end for end in language.negative_endings if word.endswith(end) and len(word) - len(end) > 1), "")
-    return word[: len(word) - len(ending)]
+    return word.removesuffix(language.negative_ending(word))
 
 
 def _pairs(text: str, language: Language) -> Iterator[tuple[int, str]]:
@@ -307,7 +310,12 @@ def _pairs_of_ideographs(start: int, characters: str, code: str) -> Iterator[tup
 
 @cache
 def _small_words(code: str) -> re.Pattern[str]:
-    return re.compile("|".join(sorted(map(re.escape, load_languages()[code].empty), key=len, reverse=True)))
+    return re.compile(any_of(load_languages()[code].empty))
+
+
+def any_of(words: Iterable[str]) -> str:
+    """Return a pattern of any of some words, the longest first."""
+    return "|".join(sorted(map(re.escape, words), key=len, reverse=True))
 
 
 class Words:

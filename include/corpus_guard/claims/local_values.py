@@ -22,7 +22,7 @@ from text_to_num import text2num
 
 from corpus_guard.claims.contacts import read_contacts
 from corpus_guard.claims.dates import read_dates, read_times
-from corpus_guard.claims.languages import IDEOGRAPHS, MARKS, Language, fold, load_languages, root
+from corpus_guard.claims.languages import IDEOGRAPHS, MARKS, Language, any_of, fold, load_languages, root
 from corpus_guard.claims.measures import ABOUT
 from corpus_guard.claims.negation import NOT
 from corpus_guard.claims.numbers import render
@@ -214,6 +214,21 @@ def _days(code: str) -> Mapping[str, str]:
         for number, name in get_day_names("wide", context, Locale(code)).items()
         for spelling in (fold(name), fold(name).replace("星期", "周"))
     }
+
+
+@cache
+def _every_day(code: str) -> re.Pattern[str]:
+    """Return a pattern of what may be a day of the week, after a word for "every"."""
+    language = load_languages()[code]
+    space = "" if language.is_joined else "[ \u00a0]?"
+    return re.compile(rf"(?:{any_of(language.every[0])}){space}(?P<day>[^\W\d]{{1,20}})")
+
+
+@cache
+def _denials(code: str) -> re.Pattern[str]:
+    """Return a pattern of the words that deny, in a language that writes them without spaces."""
+    language = load_languages()[code]
+    return re.compile(any_of(language.forbidden | language.negation))
 
 
 # --- numbers
@@ -550,9 +565,7 @@ def _read_times(text: str, ascii_view: str) -> Iterator[Value]:
 def _read_weekdays(text: str, language: Language) -> Iterator[Value]:
     """Yield the day of the week on which something happens again and again: after a word for "every"."""
     days = _days(language.code)
-    every = "|".join(sorted(map(re.escape, language.every[0]), key=len, reverse=True))
-    space = "" if language.is_joined else "[ \u00a0]?"
-    for match in re.finditer(rf"(?:{every}){space}(?P<day>[^\W\d]{{1,20}})", text.casefold()):
+    for match in _every_day(language.code).finditer(text.casefold()):
         written = match["day"]
         if language.ends_anywhere:
             written = next((day for day in days if written.startswith(day)), "")
@@ -606,10 +619,8 @@ def _read_names(text: str, language: Language) -> Iterator[Value]:
 def _read_denials(text: str, language: Language) -> Iterator[Value]:
     """Yield the words that deny a sentence; before a comparative they bound a number instead: "not more than"."""
     if language.ends_anywhere:
-        denials = language.forbidden | language.negation
-        pattern = "|".join(sorted(map(re.escape, denials), key=len, reverse=True))
         more = tuple(language.more)
-        for match in re.finditer(pattern, text):
+        for match in _denials(language.code).finditer(text):
             after = text[match.end() : match.end() + 4].lstrip("得能可应")
             if not after.startswith(more):
                 yield Value(Kind.NEGATION, Span(*match.span()), NOT)
@@ -618,9 +629,7 @@ def _read_denials(text: str, language: Language) -> Iterator[Value]:
     folded = [fold(word.group()) for word in words]
     is_open = True
     for number, word in enumerate(folded):
-        is_denial = word in language.negation or any(
-            word.endswith(end) and len(word) - len(end) > 1 for end in language.negative_endings
-        )
+        is_denial = word in language.negation or bool(language.negative_ending(word))
         if word in language.forbidden:
             yield Value(Kind.NEGATION, Span(*words[number].span()), NOT)
         elif is_denial and is_open and language.more.isdisjoint(folded[number + 1 : number + 4]):

@@ -24,8 +24,6 @@ from corpus_guard.screening.orders.undisguised import open_enclosed, undisguise
 
 MAX_DOUBTFUL: Final = 5_000
 """Sentences of one text that the classifier reads with its encoders, some 7 to 20 ms each, and up to 50 more where both read."""
-
-
 READ_WHOLE_CHARS: Final = 220
 """Longest sentence in doubt that is read whole only: who has read all of it knows more than its parts say."""
 
