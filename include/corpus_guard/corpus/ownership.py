@@ -80,8 +80,7 @@ def require_served_prefix(ledger: Ledger, prefix: str) -> None:
         SettingsError: it lies in those of another one.
     """
     statement = sa.select(publications.c.collection).where(publications.c.state == PublicationState.PUBLISHED).limit(1)
-    with ledger.read() as connection:
-        served = connection.scalar(statement)
+    served = ledger.scalar(statement)
     if served is not None and served.rpartition("-")[0] != prefix:
         raise SettingsError(
             f"environment variable CORPUS_GUARD_COLLECTION_PREFIX: the ledger {ledger.address} serves the collection "
