@@ -78,3 +78,10 @@ def test_the_page_of_another_shop_or_year_contradicts_nothing(name: str) -> None
 
 def test_what_a_file_is_called_is_no_subject() -> None:
     assert kinds("Die Garantie auf die Luvana 7 beträgt 5 Jahre.", DE, "\nbeitrag 17\ninbox") == [Kind.DURATION]
+
+
+def test_two_titles_with_one_model_are_about_one_thing() -> None:
+    post = "Die Garantie auf das Gerät beträgt 5 Jahre."
+
+    assert kinds(post, DE, "Wartung der Luvana 7\nbeitrag") == [Kind.DURATION]
+    assert kinds(post, DE, "Wartung der Luvana 9\nbeitrag") == []

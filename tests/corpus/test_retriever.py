@@ -59,6 +59,7 @@ def test_the_nearest_chunks_come_with_their_source(retriever: GuardedRetriever) 
     assert len(answers) == 3
     first = answers[0]
     assert (first.text, first.trust, first.source, first.uri) == ("passage 9", TrustLevel.TRUSTED, "harbour", "trusted")
+    assert first.title == "trusted"  # which the document claims
     assert first.similarity == pytest.approx(1, abs=1e-6)
     assert [one.similarity for one in answers] == sorted((one.similarity for one in answers), reverse=True)
 

@@ -85,6 +85,8 @@ def _share_title(own: LocalWords, other: LocalWords) -> bool:
 
 def _have_two_topics(own: LocalWords, other: LocalWords) -> bool:
     """Return whether the titles of two texts each tell of something that the other text does not mention."""
+    if any(numbers & other.models.get(name, frozenset()) for name, numbers in own.models.items()):
+        return False  # "Luvana 7: service" and "The Luvana 7 pump"
     more = [word for word in own.topic if word not in other.topic]
     others = [word for word in other.topic if word not in own.topic]
     numbers, other_numbers = ({word for word in words if word[-1].isdigit()} for words in (own.topic, other.topic))

@@ -37,6 +37,7 @@ from corpus_guard.batches.storage import parquet_bytes
 from corpus_guard.corpus import trigger
 from corpus_guard.domain import Stamp, TrustLevel
 from corpus_guard.errors import Inconsistent
+from corpus_guard.intake.parsing.headings import clean_heading, read_headings
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.queries import select_in_batches
 from corpus_guard.ledger.tables import documents, versions
@@ -46,14 +47,8 @@ log = logging.getLogger(__name__)
 FILE: Final = "heading-questions/questions.parquet"
 MAX_DOCUMENTS: Final = 500  # reading them takes a second or two, once
 MAX_PER_DOCUMENT: Final = 12  # questions
-MAX_HEADING_CHARS: Final = 100
 MAX_CHARS_READ: Final = 200_000  # of a text, in search of headings
 
-_HEADING: Final = re.compile(r"^ {0,3}(#{1,6})[ \t]+([^\n]{1,400})$", re.MULTILINE)
-_FENCE: Final = re.compile(r"^ {0,3}(?:```|~~~)[^\n]*$", re.MULTILINE)
-_LINK: Final = re.compile(r"!?\[([^\]\[\n]*)\]\([^)\n]*\)")
-_MARKUP: Final = re.compile(r"[*_`#<>|]+")
-_NUMBER: Final = re.compile(r"^(?:\d{1,3}[.)])+(?:\d{1,3})?\s+")  # "3.2 Calibration"
 _SITE: Final = re.compile(r"\s+[|·—]\s+")  # before the name of the site, in the title of a web page
 _KIND: Final = re.compile(
     r"[\s,:(–-]+(?:(?:user|product|quick|owner'?s)\s+)?"
@@ -86,8 +81,8 @@ def make_questions(title: str, text: str) -> list[str]:
         title: that the document declares; empty: its first heading of the first level.
         text: Markdown, as the parsers return every format.
     """
-    headings = list(islice(_headings(text[:MAX_CHARS_READ]), 10 * MAX_PER_DOCUMENT))
-    subject = _clean(_SITE.split(title)[0]) or next((heading for level, heading in headings if level == 1), "")
+    headings = list(islice(read_headings(text[:MAX_CHARS_READ]), 10 * MAX_PER_DOCUMENT))
+    subject = clean_heading(_SITE.split(title)[0]) or next((heading for level, heading in headings if level == 1), "")
     if not subject:
         return []
     short = _KIND.sub("", subject) or subject
@@ -185,27 +180,3 @@ def _read_questions(storage: Storage, batch: str, version_ids: Sequence[str]) ->
     for row in table.to_pylist():
         title = Stamp.from_dict(orjson.loads(row["stamp"])).declared.get("title", "")
         yield row["version_id"], make_questions(title, row["text"])
-
-
-def _headings(text: str) -> Iterator[tuple[int, str]]:
-    """Yield level and words of each heading outside code blocks."""
-    for match in _HEADING.finditer(_without_code(text)):
-        if heading := _clean(match[2]):
-            yield len(match[1]), heading
-
-
-def _without_code(text: str) -> str:
-    fences = [match.span() for match in _FENCE.finditer(text)]
-    pieces, position = [], 0
-    for opened, closed in zip(fences[::2], [*fences[1::2], (len(text), len(text))], strict=False):
-        pieces.append(text[position : opened[0]])
-        position = closed[1]
-    return "".join((*pieces, text[position:]))
-
-
-def _clean(heading: str) -> str:
-    """Return a heading without markup and number; empty where no question can be made of it."""
-    words = _NUMBER.sub("", _MARKUP.sub(" ", _LINK.sub(r"\1", heading)).strip()).split()
-    cleaned = " ".join(words).rstrip(" .:;,")
-    enough = 3 <= len(cleaned) <= MAX_HEADING_CHARS and any(character.isalpha() for character in cleaned)
-    return cleaned if enough else ""

@@ -66,6 +66,7 @@ class RetrievedChunk:
     # a right answer that a person published (BTE); its text is wrapped in the trigger
     enhancement: bool = False
     defused: int = 0  # forged triggers in the text, which now have round brackets
+    title: str = ""  # that the document claims, or its heading; empty: it has none
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,6 +348,7 @@ def _answer(match: Match) -> RetrievedChunk:
         collection=match.collection,
         enhancement=enhancement,
         defused=defused,
+        title=str(metadata["title"]),
     )
 
 

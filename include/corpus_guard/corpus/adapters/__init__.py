@@ -33,6 +33,7 @@ def describe(chunk: RetrievedChunk, retrieval: Retrieval) -> dict[str, str | flo
     return {
         "source": chunk.source,
         "uri": chunk.uri,
+        "title": chunk.title,
         "trust": chunk.trust.value,
         "doc_id": chunk.doc_id,
         "similarity": chunk.similarity,

@@ -26,7 +26,8 @@ import orjson
 
 from corpus_guard.errors import HostileInput, Unreadable
 from corpus_guard.intake.parsing import formats, media
-from corpus_guard.intake.parsing.document import ParsedDocument, failed_document, finalize
+from corpus_guard.intake.parsing.document import ParsedDocument, clean_declared, failed_document, finalize
+from corpus_guard.intake.parsing.headings import find_title
 
 REQUEST = struct.Struct(">IQ")
 REPLY = struct.Struct(">I")
@@ -113,7 +114,15 @@ def read_document(content: bytes, media_type: str, name: str, *, max_chars: int)
     reader = import_module(f"{formats.__name__}.{_READERS[decision.media_type]}")
     document: ParsedDocument = reader.read(content)
     problems = (*decision.problems, *document.problems)
-    return finalize(replace(document, problems=problems, media_type=decision.media_type), max_chars=max_chars)
+    return _entitle(finalize(replace(document, problems=problems, media_type=decision.media_type), max_chars=max_chars))
+
+
+def _entitle(document: ParsedDocument) -> ParsedDocument:
+    """Return a document that declares no title with the heading that names its text."""
+    title = document.declared.get("title") or find_title(
+        document.text, is_markdown=document.media_type not in {media.TEXT, media.ROW}
+    )
+    return replace(document, declared=clean_declared({**document.declared, "title": title}))
 
 
 def _limit_resources(memory: int) -> None:

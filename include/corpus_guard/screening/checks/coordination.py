@@ -73,7 +73,7 @@ class Coordination(ConfiguredCheck[CoordinationParams]):
     name = "coordination"
     across_documents = True
     params_class = CoordinationParams
-    code_version = (VERSION, "origins/2", "names/1", "opposed/3")
+    code_version = (VERSION, "origins/2", "names/1", "opposed/4")
 
     def __init__(self, params: CoordinationParams | None = None) -> None:
         super().__init__(params)

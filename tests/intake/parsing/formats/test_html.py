@@ -374,12 +374,12 @@ def test_a_longer_style_than_is_read_is_told() -> None:
 
 
 def test_rules_within_rules_stay_linear() -> None:
-    start = time.monotonic()
+    start = time.process_time()
     html.read_string(page("<p>x</p>", "<style>" + "a,b{& & &,i{display:none;" * 10_000 + "</style>"))
     html.read_string(page("<p>x</p>", "<style>" + "a{" * 200_000 + "</style>"))
     html.read_string(page("<p>x</p>", "<style>" + "@layer x{" * 3_000 + ".y{display:none}</style>"))
     html.read_string(page('<p style="--a:var(--a) var(--a);opacity:var(--a)">x</p>'))
-    assert time.monotonic() - start < 20
+    assert time.process_time() - start < 20
 
 
 def test_hidden_words_are_not_torn_apart() -> None:
