@@ -114,7 +114,7 @@ def test_the_page_says_for_every_task_what_to_do_when_it_fails(parsed: Parsed) -
 
 def test_what_every_dag_shares_is_said_in_one_place(parsed: Parsed) -> None:
     for dag_id, dag in parsed["dags"].items():
-        assert dag["default_args"] == ["owner", "retries", "retry_delay"], dag_id
+        assert dag["default_args"] == ["owner", "pre_execute", "retries", "retry_delay"], dag_id
         assert dag["told_when_it_fails"] == "notify_failure", dag_id
         text = Path(dag["file"]).read_text(encoding="utf-8")
         assert "**dag_defaults()" in text, dag_id
