@@ -146,6 +146,13 @@ def test_every_dag_has_a_tag_a_limit_of_runs_and_a_time_limit(parsed: Parsed) ->
         assert dag["catchup"] is False, dag_id
 
 
+def test_where_runs_may_overlap_one_erases_and_one_publishes_at_a_time(parsed: Parsed) -> None:
+    assert {name for name, task in tasks(parsed) if task["at_once"] == 1} == {
+        "content_purge.purge",
+        "corpus_refresh.publish",
+    }
+
+
 def test_every_task_has_an_owner_retries_and_a_time_limit(parsed: Parsed) -> None:
     for name, task in tasks(parsed):
         assert task["owner"] == "corpus-guard", name
