@@ -5,7 +5,8 @@ Removes documents from the corpus for good: no longer served, blocked by hash, e
 
 **What it does.** Trigger it by hand with a selection. It plans first (a dry run that changes nothing), waits for a person under
 *Required Actions*, then purges what was planned, not what was added to the selection meanwhile. Every document with the same text or the
-same bytes is included. The closure is signed into the event log; the hashes, the approver and the reason are kept.
+same bytes is included. The closure is signed into the event log; the hashes, the approver and the reason are kept. Two runs
+may wait for their answers at the same time; one of them erases at a time.
 
 **What it does not do.** It does not purge near-copies; `guard search` finds them. It cannot reach backups, or what readers already
 fetched. If Chroma's disk is on another machine it cannot be searched, and the purge stays open.
@@ -36,7 +37,7 @@ HASHES = {"type": "array", "items": {"type": "string", "pattern": "^[0-9a-f]{64}
 
 @dag(
     schedule=None,
-    max_active_runs=1,
+    max_active_runs=2,  # one waits for its answer while the next is planned
     dagrun_timeout=timedelta(hours=24),
     params={
         "documents": Param([], title="Documents", description="Path, SOURCE/PATH or id of each, one a line.", **NAMES),
@@ -45,10 +46,7 @@ HASHES = {"type": "array", "items": {"type": "string", "pattern": "^[0-9a-f]{64}
             [], title="Chunks", description="Ids of chunks; the whole version of each document is purged.", **NAMES
         ),
         "hashes": Param(
-            [],
-            title="Hashes",
-            description="SHA-256 of raw bytes, of a text or of a chunk, 64 hex digits each.",
-            **HASHES,
+            [], title="Hashes", description="SHA-256 of raw bytes, a text or a chunk, 64 hex digits each.", **HASHES
         ),
         "reason": Param(
             "",
@@ -67,7 +65,7 @@ def content_purge():
     def plan(params: dict) -> dict:
         return plan_purge(params)
 
-    @task(execution_timeout=timedelta(hours=6))
+    @task(execution_timeout=timedelta(hours=6), max_active_tis_per_dag=1)  # of two runs
     def purge(planned: dict, answer: dict, params: dict):
         purge_planned(planned, answer, params["reason"])
 

@@ -56,6 +56,7 @@ def _task(task: Any) -> dict[str, Any]:
         "timeout": task.execution_timeout and task.execution_timeout.total_seconds(),
         "pool": task.pool,
         "queue": task.queue,
+        "at_once": task.max_active_tis_per_dag,
         "outlets": sorted(outlet.name for outlet in task.outlets),
         "upstream": sorted(task.upstream_task_ids),
     }

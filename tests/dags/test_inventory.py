@@ -114,7 +114,7 @@ def test_the_page_says_for_every_task_what_to_do_when_it_fails(parsed: Parsed) -
 
 def test_what_every_dag_shares_is_said_in_one_place(parsed: Parsed) -> None:
     for dag_id, dag in parsed["dags"].items():
-        assert dag["default_args"] == ["owner", "retries", "retry_delay"], dag_id
+        assert dag["default_args"] == ["owner", "pre_execute", "retries", "retry_delay"], dag_id
         assert dag["told_when_it_fails"] == "notify_failure", dag_id
         text = Path(dag["file"]).read_text(encoding="utf-8")
         assert "**dag_defaults()" in text, dag_id
@@ -144,6 +144,13 @@ def test_every_dag_has_a_tag_a_limit_of_runs_and_a_time_limit(parsed: Parsed) ->
         assert 1 <= dag["max_active_runs"] <= 2, dag_id
         assert 0 < (dag["dagrun_timeout"] or 0) <= LONGEST_HOURS * 3600, dag_id
         assert dag["catchup"] is False, dag_id
+
+
+def test_where_runs_may_overlap_one_erases_and_one_publishes_at_a_time(parsed: Parsed) -> None:
+    assert {name for name, task in tasks(parsed) if task["at_once"] == 1} == {
+        "content_purge.purge",
+        "corpus_refresh.publish",
+    }
 
 
 def test_every_task_has_an_owner_retries_and_a_time_limit(parsed: Parsed) -> None:

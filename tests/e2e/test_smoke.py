@@ -92,3 +92,11 @@ def test_a_purge_is_planned_and_waits_for_a_person(workspace: Workspace) -> None
     assert workspace.count(publications, publications.c.state == "published") == served, (
         "nothing goes before somebody approves"
     )
+
+
+def test_a_misspelt_parameter_fails_the_run_before_anything_is_done(workspace: Workspace) -> None:
+    run = workspace.run("content_purge", "--conf", json.dumps({"documnets": ["batteries.md"], "reason": "sold"}))
+
+    assert not run.succeeded
+    assert "content_purge has no parameter 'documnets'. Did you mean documents?" in run.log
+    assert "would be purged" not in run.log

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from corpus_guard.domain import doc_id
 from corpus_guard.errors import Inconsistent
 from corpus_guard.ledger.tables import findings, versions
+from corpus_guard.pipeline import steps
 from deploying import Workspace
 
 PAGE = (
@@ -106,3 +108,95 @@ def test_an_edit_behind_a_link_is_no_change_without_a_new_time(deployment: Works
         )
     assert len(messages) == 2
     assert not any("was not modified" in message for message in messages)
+
+
+def moved(deployment: Workspace, text: str, name: str = "tanks/relief.md") -> None:
+    (deployment.pages / "valves.md").unlink()
+    deployment.page(name, text)
+
+
+def others(deployment: Workspace) -> None:
+    """Other pages: a source whose only page vanishes is held back (`retire.max_share`)."""
+    for name in ("log.md", "boats.md", "quay.md"):
+        deployment.page(name)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "codes"),
+    [
+        ("Do not open", "Do open", {"modification.moved", "modification.sense"}),
+        ("40 bar", "90 bar", {"modification.moved", "modification.number"}),
+        ("40 bar", "40 bar", {"modification.moved"}),
+    ],
+)
+def test_a_new_name_hides_no_change(deployment: Workspace, old: str, new: str, codes: set[str]) -> None:
+    others(deployment)
+    deployment.page("valves.md", PAGE)
+    deployment.refresh("r1")
+    moved(deployment, PAGE.replace(old, new))
+
+    assert deployment.refresh("r2")["quarantined"] == ("modification.sense" in codes)
+
+    rows = found(deployment, "r2")
+    assert set(rows) == codes
+    assert "valves.md" in rows["modification.moved"].message
+    for code in codes - {"modification.moved"}:
+        places = rows[code].counterstatement
+        assert places["doc_id"] == doc_id("pages", "valves.md")
+        assert PAGE[slice(*places["values"][0])] in old
+
+
+def test_a_page_that_comes_back_later_under_another_name_follows_what_it_was(deployment: Workspace) -> None:
+    others(deployment)
+    deployment.page("valves.md", PAGE)
+    deployment.refresh("r1")
+    (deployment.pages / "valves.md").unlink()
+    assert deployment.refresh("r2")["vanished"] == 0  # its time of grace
+    deployment.page("tanks/relief.md", PAGE.replace("Do not open", "Do open"))
+
+    deployment.refresh("r3")
+
+    assert set(found(deployment, "r3")) == {"modification.moved", "modification.sense"}
+
+
+def test_a_near_copy_beside_its_original_follows_nothing(deployment: Workspace) -> None:
+    others(deployment)
+    deployment.page("valves.md", PAGE)
+    deployment.refresh("r1")
+    deployment.page("tanks/relief.md", PAGE.replace("40 bar", "90 bar"))
+
+    deployment.refresh("r2")
+
+    assert not found(deployment, "r2")
+
+
+def test_a_refresh_that_was_killed_after_screening_judges_a_moved_page_again(
+    deployment: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others(deployment)
+    deployment.page("valves.md", PAGE)
+    deployment.refresh("r1")
+    deployment.page("tanks/relief.md", PAGE.replace("Do not open", "Do open"))
+    with monkeypatch.context() as killed:
+        killed.setattr(steps, "publish", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            deployment.refresh("r2")
+    (deployment.pages / "valves.md").unlink()
+
+    assert deployment.refresh("r3")["quarantined"] == 1
+    assert "modification.sense" in found(deployment, "r3")
+
+
+def test_a_moved_page_is_found_again_when_it_is_judged_again(deployment: Workspace) -> None:
+    others(deployment)
+    deployment.page("valves.md", PAGE)
+    deployment.refresh("r1")
+    moved(deployment, PAGE.replace("Do not open", "Do open"))
+    deployment.refresh("r2")
+    with deployment.guard() as guard:
+        guard.ledger.execute(versions.update().values(policy_digest="0" * 64))
+        result = guard.rescreen("again")
+
+    assert result["examined"] >= 1
+    assert "quarantine → quarantine" in result["verdicts"]
+    assert "modification.sense" in found(deployment, "r2") | found(deployment, "again")

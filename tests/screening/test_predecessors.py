@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timedelta
 
 import pytest
 import sqlalchemy as sa
@@ -14,11 +16,19 @@ from corpus_guard.corpus import publishing
 from corpus_guard.domain import Judgement, Verdict, Version
 from corpus_guard.errors import Inconsistent
 from corpus_guard.ledger import Ledger
-from corpus_guard.ledger.tables import decisions, documents, versions
-from corpus_guard.screening.predecessors import load_predecessors
+from corpus_guard.ledger.runs import begin_run
+from corpus_guard.ledger.states import RunKind
+from corpus_guard.ledger.tables import decisions, documents, runs, versions
+from corpus_guard.screening.history import record_signals
+from corpus_guard.screening.predecessors import MOVING_TIME, find_predecessors, read_predecessors
+from corpus_guard.screening.survey.signals import measure_signals
 from corpus_guard.screening.survey.survey import Survey
 
 Keep = Callable[..., str]
+
+
+def load_predecessors(ledger: Ledger, storage: Storage, versions: list[Version]) -> dict[str, Version]:
+    return read_predecessors(storage, find_predecessors(ledger, "r2", versions))
 
 
 def page(text: str, uri: str = "a.md", parent: Version | None = None) -> Version:
@@ -41,6 +51,7 @@ def keeping(ledger: Ledger, storage: Storage) -> Keep:
                 vectors="v.parquet",
                 model="m/float32",
             )
+            record_signals(connection, [measure_signals(version) for version in made])
         return batch
 
     return keep
@@ -193,3 +204,118 @@ def test_a_survey_carries_them_for_one_shard_and_never_writes_them_down() -> Non
     assert whole.of(["new-a"]).predecessors == {"new-a": a}
     assert not Survey.from_json(whole.to_json()).predecessors
     assert whole.to_json() == Survey().to_json()
+
+
+# A document that vanished under one name and arrives under another.
+
+STARTED = FETCHED + timedelta(days=1)
+PIER = (
+    "long and lies behind the boat house, where the spare pump is kept and inspected every spring by the harbour office"
+)
+
+
+@pytest.fixture
+def started(ledger: Ledger) -> Ledger:
+    """A ledger in which the refresh r2 has listed its sources, and found no document that is known."""
+    begin_run(ledger, "r2", RunKind.REFRESH, "0" * 64, ["handbook"])
+    ledger.execute(runs.update().values(started_at=STARTED))
+    return ledger
+
+
+def vanished(ledger: Ledger, version: Version, **columns: datetime | str | None) -> None:
+    here = documents.c.doc_id == version.doc_id
+    ledger.execute(documents.update().where(here).values(last_seen_at=FETCHED, **columns))
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [{}, {"target_version": None, "retired_at": STARTED - MOVING_TIME}],
+    ids=["missing in this run", "retired shortly before"],
+)
+@pytest.mark.parametrize("text", [PIER, PIER.replace("every", "no")], ids=["the same text", "with a change"])
+def test_a_new_name_follows_the_document_that_vanished(
+    started: Ledger, storage: Storage, columns: dict[str, datetime | str | None], text: str
+) -> None:
+    old, other = page(PIER), page("wide", "b.md")
+    keeping(started, storage)(old, other)
+    vanished(started, old, **columns)
+    new = page(text, "moved.md")
+
+    assert load_predecessors(started, storage, [new, page("narrow", "c.md")]) == {new.version_id: old}
+
+
+@pytest.mark.parametrize(
+    ("columns", "text", "fields"),
+    [
+        ({"target_version": None, "retired_at": STARTED - MOVING_TIME - timedelta(seconds=1)}, PIER, {}),
+        ({}, "another text of which hardly three words in a row are the same as in the page that vanished", {}),
+        ({}, PIER, {"source": "wiki"}),
+        ({}, "", {}),
+    ],
+    ids=["retired long ago", "another text", "another source", "no text"],
+)
+def test_another_document_that_vanished_is_not_followed(
+    started: Ledger, storage: Storage, columns: dict[str, datetime | str | None], text: str, fields: dict[str, str]
+) -> None:
+    old = page(PIER)
+    keeping(started, storage)(old)
+    vanished(started, old, **columns)
+    new = a_version(f"The pier is {text}." if text else "", uri="moved.md", **fields)
+
+    assert not load_predecessors(started, storage, [new])
+
+
+def test_a_document_that_is_still_there_or_was_never_accepted_is_not_followed(
+    started: Ledger, storage: Storage
+) -> None:
+    keep = keeping(started, storage)
+    there, refused = page(PIER), page(PIER.replace("spring", "autumn"), "b.md")
+    keep(there)
+    keep(refused, verdict=Verdict.QUARANTINE)
+    started.execute(documents.update().values(last_seen_at=STARTED))
+    vanished(started, refused)
+
+    assert not load_predecessors(started, storage, [page(PIER, "moved.md")])
+
+
+def test_of_a_document_that_vanished_the_last_accepted_text_counts(started: Ledger, storage: Storage) -> None:
+    keep = keeping(started, storage)
+    first = page(PIER)
+    second = page(PIER.replace("spring", "autumn"), parent=first)
+    stopped = page(PIER.replace("spring", "winter"), parent=second)
+    keep(first)
+    keep(second)
+    keep(stopped, verdict=Verdict.QUARANTINE)
+    vanished(started, first, target_version=None, retired_at=STARTED)
+
+    (found,) = load_predecessors(started, storage, [page(PIER, "moved.md")]).values()
+
+    assert found == second
+
+
+def test_a_document_follows_the_more_similar_of_its_own_past_and_one_that_vanished(
+    started: Ledger, storage: Storage
+) -> None:
+    own, other = (
+        page("a place for boats, and nobody knows how long it has been standing at the old quay", "b.md"),
+        page(PIER),
+    )
+    keeping(started, storage)(own, other)
+    vanished(started, other)
+    taken = page(PIER.replace("every", "no"), "b.md", own)
+    edited = page("a place for boats, and everybody knows how long it has been standing at the old quay", "b.md", own)
+
+    assert load_predecessors(started, storage, [taken]) == {taken.version_id: other}
+    assert load_predecessors(started, storage, [edited]) == {edited.version_id: own}
+
+
+def test_a_run_that_lists_nothing_takes_the_listing_of_the_refresh_that_fetched(
+    started: Ledger, storage: Storage
+) -> None:
+    old = page(PIER)
+    keeping(started, storage)(old)
+    vanished(started, old)
+    new = a_version(f"The pier is {PIER}.", uri="moved.md", run_id="r2")
+
+    assert set(find_predecessors(started, "rescreening", [new])) == {new.version_id}
+    assert not find_predecessors(started, "rescreening", [replace(new, stamp=replace(new.stamp, run_id="preview"))])

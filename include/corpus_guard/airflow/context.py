@@ -1,14 +1,16 @@
-"""Airflow's context of a task: the run's id, the person who answered, the connections of sources."""
+"""Airflow's context of a task: the run's id and parameters, the person who answered, the connections of sources."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final, NotRequired, TypedDict, TypeVar
 
 from corpus_guard.errors import Misuse
+from corpus_guard.invisible import reveal_invisible
 
 if TYPE_CHECKING:
-    from airflow.sdk import Connection
+    from airflow.sdk import Connection, Context
 
     from corpus_guard.intake.sources.connections import Connection as SourceConnection
 
@@ -16,6 +18,8 @@ T = TypeVar("T")
 
 APPROVE: Final = "Approve"
 """The only answer to a required action that changes something."""
+MAX_KEY: Final = 120
+"""Characters of a key that are shown: whoever triggers a run chooses them."""
 
 
 class Responder(TypedDict):
@@ -39,6 +43,28 @@ def current_run_id() -> str:
 
     context = get_current_context()
     return f"{context['dag'].dag_id}/{context['run_id']}"
+
+
+def refuse_unknown_parameters(context: Context) -> None:
+    """Check that the run's configuration has no key but the names of the DAG's parameters (``pre_execute`` of every task).
+
+    Airflow 3.3.2 passes over a key that no parameter has: misspelt, it would leave the default in force.
+
+    Raises:
+        AirflowFailException: a key is not a parameter; the task is not tried again.
+    """
+    from airflow.sdk.exceptions import AirflowFailException
+
+    dag = context["dag"]
+    names = sorted(dag.params)
+    for key in map(str, context["dag_run"].conf or ()):
+        if key not in names:
+            nearest = get_close_matches(key, names, n=1)
+            advice = f"Did you mean {nearest[0]}?" if nearest else f"It takes {', '.join(names) or 'none'}."
+            shown = reveal_invisible(key[:MAX_KEY])
+            raise AirflowFailException(
+                f"{dag.dag_id} has no parameter {shown!r}. {advice} This task did nothing; trigger the DAG again"
+            )
 
 
 def responder_name(answer: HumanAnswer) -> str:

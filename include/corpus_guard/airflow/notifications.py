@@ -25,7 +25,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
-from corpus_guard.airflow.context import find_connection
+from corpus_guard.airflow.context import find_connection, refuse_unknown_parameters
 from corpus_guard.errors import GuardError, Infrastructure, Misuse
 from corpus_guard.invisible import reveal_invisible
 
@@ -47,7 +47,12 @@ FAILURE_REASONS = {
 
 def dag_defaults(**overrides: Any) -> dict[str, Any]:
     """Return the arguments of ``@dag`` that all DAGs here share."""
-    task_defaults = {"owner": "corpus-guard", "retries": 2, "retry_delay": timedelta(seconds=30)}
+    task_defaults = {
+        "owner": "corpus-guard",
+        "retries": 2,
+        "retry_delay": timedelta(seconds=30),
+        "pre_execute": refuse_unknown_parameters,
+    }
     return {"catchup": False, "default_args": task_defaults, "on_failure_callback": notify_failure, **overrides}
 
 

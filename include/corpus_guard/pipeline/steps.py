@@ -72,7 +72,7 @@ from corpus_guard.review.reopening import (
     waits_for_group,
 )
 from corpus_guard.screening.history import LedgerHistory, record_signals
-from corpus_guard.screening.predecessors import load_predecessors
+from corpus_guard.screening.predecessors import find_predecessors, read_predecessors
 from corpus_guard.screening.runner import Screening
 from corpus_guard.screening.survey.resemblance import History
 from corpus_guard.screening.survey.signals import Signals, signals_from_table
@@ -340,13 +340,20 @@ def screen(
     versions = [version for version in _versions(storage, shard) if only is None or version.version_id in only]
     relevant = _read_survey(storage, run_id, shard).of([version.version_id for version in versions])
     survey_digest, screening_digest = sha256_bytes(relevant.to_json()), screening.digest_of(shard["source"])
-    name = f"{shard['batch']}/judgements-{digest('judgements/v1', [shard['batch'], survey_digest, screening_digest])[:32]}.parquet"
+    predecessors = find_predecessors(ledger, run_id, versions)
+    of_document = {version.version_id: version.doc_id for version in versions}
+    made_from = [shard["batch"], survey_digest, screening_digest]
+    # What a version follows of its own document is in the batch's name; which documents vanished, only this run knows.
+    made_from += [
+        f"{new} follows {old.version_id}" for new, old in sorted(predecessors.items()) if old.doc_id != of_document[new]
+    ]
+    name = f"{shard['batch']}/judgements-{digest('judgements/v1', made_from)[:32]}.parquet"
     with ledger.read() as connection:
         sha256 = verified_hash(connection, storage, name)
     if sha256:
         table = storage.read_table(name)
     else:  # nobody vouches for verdicts that no run has logged
-        relevant = relevant.with_predecessors(load_predecessors(ledger, storage, versions))
+        relevant = relevant.with_predecessors(read_predecessors(storage, predecessors))
         table = judgements_to_table(screening.judge(versions, relevant))
         content = parquet_bytes(table)
         sha256 = sha256_bytes(content)

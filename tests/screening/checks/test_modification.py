@@ -444,3 +444,26 @@ def test_a_fact_that_changes_in_an_ordinary_edit_is_named(before: str, after: st
     assert found.counterstatement is not None
     assert new.text[found.counterstatement.own_span.start : found.counterstatement.own_span.end] in after
     assert old.text[found.counterstatement.span.start : found.counterstatement.span.end] == before.rstrip(".")
+
+
+def test_a_change_under_a_new_name_weighs_as_much_as_under_one_and_both_names_are_shown() -> None:
+    old = a_version(PAGE, uri="old\u202e.md")
+    for before, after_it, code in (("Do not open", "Do open", "sense"), ("40 bar", "90 bar", "number")):
+        changed = PAGE.replace(before, after_it)
+        moved, edited = (
+            compared(old, a_version(changed, uri="new.md")),
+            compared(old, a_version(changed, uri=old.stamp.uri)),
+        )
+
+        note = moved.pop("moved")
+        assert note.severity is Severity.INFO
+        assert "old⟨U+202E⟩.md" in note.message
+        assert moved == edited
+        assert set(edited) == {code}
+
+
+def test_a_new_name_alone_is_a_note() -> None:
+    found = compared(a_version(PAGE, uri="old/" + "x" * 300), a_version(PAGE, uri="new.md"))
+
+    assert {(code, finding.severity) for code, finding in found.items()} == {("moved", Severity.INFO)}
+    assert len(found["moved"].message) < 400

@@ -1,6 +1,8 @@
 """Changes of a new version against its accepted predecessor, and signs that it hides them.
 
 Rules
+- The predecessor may have stood under another name that vanished from the source
+  (`corpus_guard.screening.predecessors`). That is a note; changes weigh as much as under one name.
 - An *instruction* in a new passage (the rules of the check `instructions`, in their paragraph) weighs one
   step more than in a new document: nobody turns a served page into one that gives orders by accident.
 - A *quiet change* is one of a few short changes in an otherwise equal text that touches a fact: a number with
@@ -40,6 +42,7 @@ from corpus_guard.claims.statements import Statement, read_statements, shift_sta
 from corpus_guard.claims.text_comparison import compare_texts
 from corpus_guard.claims.value import Kind
 from corpus_guard.domain import Counterstatement, Finding, Severity, Span, TrustLevel, Version, plural
+from corpus_guard.invisible import reveal_invisible
 from corpus_guard.screening.check import Check, ConfiguredCheck, Hits, Params
 from corpus_guard.screening.checks._changes import (
     ADDRESS,
@@ -59,6 +62,7 @@ _SEVERITIES: Final = tuple(Severity)
 _VERSION_KEYS: Final = frozenset({"version", "revision", "edition"})
 _MAX_COMPARED: Final = 200  # changes of an edit whose sentences are compared
 _MAX_RESTATED: Final = 5  # sentences of an edit that are reported
+_NAME_CHARS: Final = 200  # of a document's name in a message
 _SENTENCE_END: Final = re.compile(r"[.!?](?=\s)\s?|\n")
 # The others are numbers.
 _FACT_OF_KIND: Final[Mapping[Kind | None, tuple[str, str]]] = {
@@ -98,7 +102,7 @@ class Modification(ConfiguredCheck[ModificationParams]):
     name = "modification"
     across_documents = True
     params_class = ModificationParams
-    code_version = ("modification", "4")
+    code_version = ("modification", "5")
 
     def __init__(self, params: ModificationParams, instructions: Check) -> None:
         """Keep the parameters."""
@@ -128,6 +132,9 @@ class Modification(ConfiguredCheck[ModificationParams]):
                     yield position, finding
 
     def _compare(self, pair: _Pair) -> Iterator[Finding]:
+        if pair.is_moved:
+            message = f"Most of the text stood under another name, which vanished from the source: {_name(pair.old)}"
+            yield self._finding("moved", Severity.INFO, 0.05, message, pair)
         if pair.changes:
             yield from self._find_instructions(pair)
             yield from self._compare_text(pair)
@@ -302,6 +309,10 @@ class _Pair:
         return self.new.stamp.trust is TrustLevel.OPEN
 
     @property
+    def is_moved(self) -> bool:
+        return self.old.doc_id != self.new.doc_id
+
+    @property
     def kept_share(self) -> float:
         """Return the share of the predecessor's words that stayed, 0..1."""
         gone = sum(change.old_end - change.old_start for change in self.changes)
@@ -381,6 +392,11 @@ def _read_changed(text: str, spans: Sequence[Span]) -> list[Statement]:
         for span in spans
         for statement in read_statements(text[span.start : span.end]).statements
     ]
+
+
+def _name(version: Version) -> str:
+    uri = version.stamp.uri
+    return reveal_invisible(uri if len(uri) <= _NAME_CHARS else f"…{uri[-_NAME_CHARS:]}")
 
 
 def _shifted(span: Span | None, passage: Span) -> Span:
