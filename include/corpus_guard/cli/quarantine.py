@@ -14,7 +14,7 @@ from rich.panel import Panel
 
 from corpus_guard import errors
 from corpus_guard.cli import console
-from corpus_guard.cli.console import SEVERITY_STYLE, format_time, out, print_table, say, styled, visible
+from corpus_guard.cli.console import SEVERITY_STYLE, Cell, format_time, out, print_table, say, styled, visible
 from corpus_guard.cli.options import AfterPage, FromSource, Json, OwnKey, Reason, Reviewer, reviewer_with_key
 from corpus_guard.deployment import Deployment, new_run_id
 from corpus_guard.domain import plural
@@ -95,26 +95,20 @@ def list_(
         console.print_json({"total": queue.total, "items": items, "next": queue.next, "facets": queue.facets})
         return
     names = ("item", "risk", "source", "document", "why", "decided")
-    print_table(f"{queue.total} {state}", names, map(_row, queue.items, reasons), right=("risk",))
+    print_table(f"{queue.total} {state}", names, map(_row, queue.items, reasons))
     if queue.items and state == "quarantined":
         say(f"Show one: [bold]guard quarantine show {queue.items[0].version_id[:8]}[/bold]")
     if queue.next:
         say(f"Next page: --after {queue.next}")
 
 
-def _row(item: QueueItem, reason: str) -> tuple[str, ...]:
+def _row(item: QueueItem, reason: str) -> tuple[Cell, ...]:
     marks = [f"{item.pending} 1 of 2, by {item.approved_by}" if item.waits_for_second else item.pending or ""]
     marks += ["served, reopened"] if item.reopened_at else []
     marks += ["escalated"] if item.escalated else []
     marks += ["overdue"] if item.expired else []
-    return (
-        item.version_id[:8],
-        f"{item.risk:.2f}",
-        visible(item.source),
-        visible(item.uri),
-        visible(reason if len(reason) <= MAX_REASON_CHARS else f"{reason[: MAX_REASON_CHARS - 1]}…"),
-        visible(", ".join(filter(None, marks))),
-    )
+    why = reason if len(reason) <= MAX_REASON_CHARS else f"{reason[: MAX_REASON_CHARS - 1]}…"
+    return item.version_id[:8], item.risk, item.source, item.uri, why, ", ".join(filter(None, marks))
 
 
 @app.command("show")

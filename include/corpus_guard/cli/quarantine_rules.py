@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from corpus_guard.cli import console
-from corpus_guard.cli.console import format_time, out, print_table, say, styled, visible
+from corpus_guard.cli.console import out, print_table, say, styled, visible
 from corpus_guard.cli.options import (
     AfterPage,
     FromSource,
@@ -76,17 +76,17 @@ def history(
     rows = [
         (
             entry.id[:8],
-            format_time(entry.at),
+            entry.at,
             name_action(entry.kind, entry.purpose, entry.undoes)
             + (" (1 of 2)" if entry.is_first_of_two else "")
             + (" (undone)" if entry.undone_at else ""),
-            visible(f"{entry.reviewer} ({entry.auth})" if entry.auth else entry.reviewer),
-            visible(f"{entry.source} · {entry.uri or entry.code}") if entry.source else visible(entry.subject or ""),
-            visible(entry.reason),
+            f"{entry.reviewer} ({entry.auth})" if entry.auth else entry.reviewer,
+            f"{entry.source} · {entry.uri or entry.code}" if entry.source else entry.subject,
+            entry.reason,
         )
         for entry in history_page.entries
     ]
-    print_table(f"{plural(history_page.total, 'decision')}", ("id", "when", "what", "who", "about", "why"), rows)
+    print_table(plural(history_page.total, "decision"), ("id", "when", "what", "who", "about", "why"), rows)
     if history_page.next:
         say(f"More: --after {history_page.next}")
 
@@ -183,17 +183,16 @@ def mutes(as_json: Json = False) -> None:
         (
             mute.mute_id[:8],
             mute.state,
-            visible(mute.source),
-            visible(mute.code),
-            visible(mute.proposed_by.name),
-            visible(mute.confirmed_by.name) if mute.confirmed_by else "",
-            visible(mute.reason),
+            mute.source,
+            mute.code,
+            mute.proposed_by.name,
+            mute.confirmed_by.name if mute.confirmed_by else None,
+            mute.reason,
         )
         for mute in listed
     ]
-    print_table(
-        f"{plural(len(rows), 'mute')}", ("id", "state", "source", "code", "proposed by", "confirmed by", "why"), rows
-    )
+    columns = ("id", "state", "source", "code", "proposed by", "confirmed by", "why")
+    print_table(plural(len(rows), "mute"), columns, rows)
 
 
 @app.command("health")
@@ -223,11 +222,7 @@ def health(source: FromSource = None, as_json: Json = False) -> None:
     decided = f"{report['decided']['released']:,} released, {report['decided']['rejected']:,} rejected"
     out.print("; ".join([decided, *([", ".join(times)] if times else [])]))
     rows = [
-        (
-            visible(row["name"]),
-            f"{alarms['count']:,} of {alarms['of']:,}",
-            f"{alarms['low']:.0%} to {alarms['high']:.0%}",
-        )
+        (row["name"], f"{alarms['count']:,} of {alarms['of']:,}", f"{alarms['low']:.0%} to {alarms['high']:.0%}")
         for row in report["checks"]
         for alarms in (row["false_alarms"],)
     ]
