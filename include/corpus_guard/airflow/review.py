@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from corpus_guard.airflow.context import HumanAnswer
 from corpus_guard.airflow.metrics import gauge
-from corpus_guard.airflow.notifications import MAIL_CONNECTION, SLACK_CONNECTION, notify, review_pages
+from corpus_guard.airflow.notifications import notify, review_pages
 from corpus_guard.airflow.run_notes import write_note
 from corpus_guard.domain import plural
 from corpus_guard.errors import Infrastructure, Misuse
@@ -107,8 +107,7 @@ def notify_overdue() -> int:
             return 0
         sentence = overdue_message(overdue)
         write_note(sentence)
-        if not notify(sentence, f"{sentence}. Waiting never releases an item.", queue_link()):
-            log.warning("nobody was notified: add the connection %s or %s", MAIL_CONNECTION, SLACK_CONNECTION)
+        notify(sentence, f"{sentence}. Waiting never releases an item.", queue_link())
         mark_overdue_reported(deployment.storage, overdue)
     return int(overdue["items"])
 
