@@ -56,7 +56,7 @@ class Markup(str):
 
 
 Cell = str | float | datetime | None
-"""What a cell of a table may hold: `shown_cell` says how it is shown."""
+"""Content of a cell of a table; `shown_cell` says how it is shown."""
 
 UNFOLDED = 16  # characters: an id, a time, a state
 FOLDED = 8  # characters that a folded column needs

@@ -134,13 +134,7 @@ def show(item: ItemId, as_json: Json = False) -> None:
     if as_json:
         console.print_json(
             {
-                **shown_item.as_dict(),
-                "stamp": version.stamp.as_dict(),
-                "text": version.text,
-                "hidden": version.hidden,
-                "skipped": [{"check": skipped.check, "reason": skipped.reason} for skipped in item_evidence.skipped],
-                "served_version": item_evidence.served_version,
-                "versions": [asdict(row) for row in item_evidence.versions],
+                **item_evidence.as_dict(),
                 "decoded": [
                     [asdict(layer) for layer in decode_finding(finding, version.text, version.hidden)]
                     for finding in shown_item.findings
@@ -148,10 +142,7 @@ def show(item: ItemId, as_json: Json = False) -> None:
                 "contradictions": [
                     asdict(contradiction) if contradiction else None for contradiction in contradictions
                 ],
-                "principal": item_evidence.principal,
-                "siblings": [asdict(sibling) for sibling in item_evidence.siblings],
                 "release": asdict(planned),
-                "decisions": [dict(decision) for decision in item_evidence.history],
             }
         )
         return
