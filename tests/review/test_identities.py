@@ -228,7 +228,7 @@ def test_people_are_added_to_the_file_and_read_again(tmp_path: Path, people: Peo
             add_person(settings.reviewers, wrong)
     assert settings.reviewers.read_text() == before
     settings.reviewers.write_text("reviewers: [{name: Ada}]\n")
-    with pytest.raises(Misuse, match="add the person by hand"):
+    with pytest.raises(Misuse, match="add the entry by hand"):
         add_person(settings.reviewers, people.ada)
 
 
