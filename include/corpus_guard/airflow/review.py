@@ -50,6 +50,7 @@ def apply_answer(summary: Mapping[str, Any], answer: HumanAnswer | None) -> int:
         Misuse: nobody answered, or with an unknown option.
     """
     from corpus_guard.deployment import Deployment
+    from corpus_guard.review.identities import ReviewAct
     from corpus_guard.review.notices import escalate_undecided
     from corpus_guard.review.reviewer import Reviewer
 
@@ -65,9 +66,7 @@ def apply_answer(summary: Mapping[str, Any], answer: HumanAnswer | None) -> int:
             deployment.ledger,
             deployment.policy.review,
             summary["runs"],
-            reviewer=reviewer,
-            reason="answered in Airflow: escalate them all",
-            policy_digest=deployment.screening.digest,
+            ReviewAct(reviewer, "answered in Airflow: escalate them all", deployment.screening.digest),
         )
     write_note(f"{plural(escalated, 'item')} escalated by {reviewer.name}")
     return escalated

@@ -15,17 +15,17 @@ from rich.panel import Panel
 from corpus_guard import errors
 from corpus_guard.cli import console
 from corpus_guard.cli.console import SEVERITY_STYLE, Cell, format_time, out, print_table, say, styled, visible
-from corpus_guard.cli.options import AfterPage, FromSource, Json, OwnKey, Reason, Reviewer, reviewer_with_key
+from corpus_guard.cli.options import AfterPage, FromSource, Json, OwnKey, Reason, Reviewer, review_act
 from corpus_guard.deployment import Deployment, new_run_id
 from corpus_guard.domain import plural
 
 if TYPE_CHECKING:
     from corpus_guard.review.decisions import Choice, Decision, DecisionPreview
     from corpus_guard.review.evidence import Contradiction
+    from corpus_guard.review.identities import ReviewAct
     from corpus_guard.review.queue import QueueItem, Sort
     from corpus_guard.review.records import ItemRevision
     from corpus_guard.review.release import ReleaseResult
-    from corpus_guard.review.reviewer import Reviewer as ReviewerIdentity
     from corpus_guard.screening.decoded import DecodedLayer
 
 MAX_REASON_CHARS = 120  # of a finding, in a list
@@ -244,8 +244,8 @@ def _decision_command(choice: Choice) -> Callable[..., None]:
     ) -> None:
         narrowed = (source, check, severity, campaign)
         with Deployment() as deployment:
-            by = reviewer_with_key(reviewer, key, deployment.identities)
-            recorded = _record(deployment, choice, items or (), narrowed, by, reason, yes=yes, quiet=as_json)
+            act = review_act(deployment, reviewer, key, reason)
+            recorded = _record(deployment, choice, items or (), narrowed, act, yes=yes, quiet=as_json)
             takes_effect = apply and any(decision.is_complete for decision in recorded)
             applied = deployment.apply_decisions(new_run_id("release")) if takes_effect else None
         if as_json:
@@ -283,10 +283,8 @@ def undo(
     from corpus_guard.review.undo import undo_decision as take_back
 
     with Deployment() as deployment:
-        by = reviewer_with_key(reviewer, key, deployment.identities)
-        digest = deployment.screening.digest
-        decision_id = find_entry_id(deployment.ledger, decision)
-        gone = take_back(deployment.ledger, decision_id, reviewer=by, reason=reason, policy_digest=digest)
+        act = review_act(deployment, reviewer, key, reason)
+        gone = take_back(deployment.ledger, find_entry_id(deployment.ledger, decision), act)
     if as_json:
         console.print_json({"undone": gone})
         return
@@ -298,8 +296,7 @@ def _record(
     choice: Choice,
     names: Sequence[str],
     narrowed: tuple[str | None, ...],
-    reviewer: ReviewerIdentity,
-    reason: str,
+    act: ReviewAct,
     *,
     yes: bool,
     quiet: bool,
@@ -307,19 +304,14 @@ def _record(
     """Record a decision on the items that the command names or selects; several are previewed first."""
     from corpus_guard.review import decisions
     from corpus_guard.review.queue import find_item
-    from corpus_guard.review.reviewer import clean_reason
 
-    reason = clean_reason(reason)
     chosen = _choose_items(deployment, names, narrowed)
-    ledger, rules, identities = deployment.ledger, deployment.policy.review, deployment.identities
+    ledger, rules = deployment.ledger, deployment.policy.review
     if len(chosen) > 1:
         ids = [item.version_id for item in chosen]
-        forecast = decisions.preview_decision(ledger, rules, ids, choice, reviewer, identities)
+        forecast = decisions.preview_decision(ledger, rules, ids, choice, act.reviewer, act.identities)
         _confirm(forecast, [find_item(ledger, name) for name in ids[:NAMES_SHOWN]], yes=yes, quiet=quiet)
-    digest = deployment.screening.digest
-    return decisions.decide(
-        ledger, rules, chosen, choice, reviewer=reviewer, reason=reason, policy_digest=digest, identities=identities
-    )
+    return decisions.decide(ledger, rules, chosen, choice, act)
 
 
 def _choose_items(deployment: Deployment, names: Sequence[str], narrowed: tuple[str | None, ...]) -> list[ItemRevision]:

@@ -17,8 +17,7 @@ from corpus_guard.cli.options import (
     OwnKey,
     Reason,
     Reviewer,
-    command_line_reviewer,
-    reviewer_with_key,
+    review_act,
 )
 from corpus_guard.cli.quarantine import name_action, require_known
 from corpus_guard.deployment import Deployment
@@ -115,11 +114,8 @@ def mute(
             deployment.policy,
             source,
             code,
-            reviewer=reviewer_with_key(reviewer, key, deployment.identities),
-            reason=reason,
-            policy_digest=deployment.screening.digest,
+            review_act(deployment, reviewer, key, reason),
             version_id=version,
-            identities=deployment.identities,
         )
     _show_mute(made, as_json)
 
@@ -134,14 +130,8 @@ def confirm(mute_id: MuteName, reviewer: Reviewer, reason: Reason, key: OwnKey =
     from corpus_guard.review.muting import confirm_mute as agree
 
     with Deployment() as deployment:
-        made = agree(
-            deployment.ledger,
-            find_entry_id(deployment.ledger, mute_id),
-            reviewer=reviewer_with_key(reviewer, key, deployment.identities),
-            reason=reason,
-            policy_digest=deployment.screening.digest,
-            identities=deployment.identities,
-        )
+        act = review_act(deployment, reviewer, key, reason)
+        made = agree(deployment.ledger, find_entry_id(deployment.ledger, mute_id), act)
     _show_mute(made, as_json)
 
 
@@ -155,14 +145,8 @@ def unmute(mute_id: MuteName, reviewer: Reviewer, reason: Reason, as_json: Json 
     from corpus_guard.review.muting import lift_mute
 
     with Deployment() as deployment:
-        digest = deployment.screening.digest
-        made = lift_mute(
-            deployment.ledger,
-            find_entry_id(deployment.ledger, mute_id),
-            reviewer=command_line_reviewer(reviewer),
-            reason=reason,
-            policy_digest=digest,
-        )
+        act = review_act(deployment, reviewer, None, reason)
+        made = lift_mute(deployment.ledger, find_entry_id(deployment.ledger, mute_id), act)
     _show_mute(made, as_json)
 
 

@@ -22,7 +22,7 @@ from corpus_guard.cli.options import (
     PermanentReason,
     Reporter,
     Reviewer,
-    reviewer_with_key,
+    review_act,
 )
 from corpus_guard.deployment import Deployment, new_run_id
 from corpus_guard.domain import plural
@@ -302,10 +302,7 @@ def restore(
                 deployment.ledger,
                 deployment.policy.review,
                 [each.version_id for each in chosen],
-                reviewer=reviewer_with_key(by, key, deployment.identities),
-                reason=reason,
-                policy_digest=deployment.screening.digest,
-                identities=deployment.identities,
+                review_act(deployment, by, key, reason),
             )
             waiting = sum(not decision.is_complete for decision in decided)
             done = deployment.restore(run_id)

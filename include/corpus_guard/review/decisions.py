@@ -39,9 +39,9 @@ from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.queries import Row
 from corpus_guard.ledger.states import ActCause, Purpose, ReviewAction, VersionState
 from corpus_guard.ledger.tables import acts, decisions
-from corpus_guard.review.identities import NOBODY, Identities
+from corpus_guard.review.identities import NOBODY, Identities, ReviewAct
 from corpus_guard.review.records import ItemRevision, ReviewRecord, VersionReview, load_reviews, load_versions
-from corpus_guard.review.reviewer import Reviewer, clean_reason
+from corpus_guard.review.reviewer import Reviewer
 from corpus_guard.screening.policy import ReviewRules
 
 Choice = Literal["release", "reject", "escalate"]
@@ -107,11 +107,8 @@ def decide(
     rules: ReviewRules,
     items: Sequence[ItemRevision],
     choice: Choice,
+    act: ReviewAct,
     *,
-    reviewer: Reviewer,
-    reason: str,
-    policy_digest: str,
-    identities: Identities = NOBODY,
     purpose: Purpose | None = None,
 ) -> list[Decision]:
     """Decide on items, all of them or none; return the decisions in their order.
@@ -123,12 +120,11 @@ def decide(
             quarantine.
 
     Raises:
-        Misuse: no reason, no item, too many items, or the same item twice.
+        Misuse: no item, too many items, or the same item twice.
         UnknownSubject: an item is not in the ledger.
         Stale: an item no longer waits, or changed since the reviewer saw it.
         NotAllowed: the release needs two people, and this reviewer gave the first approval or cannot be one of the two.
     """
-    reason = clean_reason(reason)
     version_ids = _checked_ids([item.version_id for item in items], choice)
     revisions = {item.version_id: item.revision for item in items}
     with ledger.write() as connection:
@@ -139,7 +135,15 @@ def decide(
             for item in items
             if (
                 error := _refusal(
-                    item.version_id, item.revision, rows, reviews, rules, choice, reviewer, identities, purpose
+                    item.version_id,
+                    item.revision,
+                    rows,
+                    reviews,
+                    rules,
+                    choice,
+                    act.reviewer,
+                    act.identities,
+                    purpose,
                 )
             )
         ]
@@ -147,10 +151,10 @@ def decide(
             raise _combined_error(refusals, len(items))
         when = now()
         made = [
-            _make_decision(rows[version_id], reviews[version_id], rules, choice, reviewer, reason, when)
+            _make_decision(rows[version_id], reviews[version_id], rules, choice, act, when)
             for version_id in version_ids
         ]
-        _insert_decisions(connection, made, rows, revisions, rules, policy_digest, purpose)
+        _insert_decisions(connection, made, rows, revisions, rules, act.policy_digest, purpose)
     return [decision for decision, _ in made]
 
 
@@ -285,18 +289,18 @@ def _approval(row: Row, review: VersionReview, rules: ReviewRules, choice: Choic
 
 
 def _make_decision(
-    row: Row, review: VersionReview, rules: ReviewRules, choice: Choice, reviewer: Reviewer, reason: str, when: datetime
+    row: Row, review: VersionReview, rules: ReviewRules, choice: Choice, act: ReviewAct, when: datetime
 ) -> tuple[Decision, ReviewRecord | None]:
     """Return a decision, and the first approval that it completes, if any."""
     approval, of = _approval(row, review, rules, choice)
     kind = "act/v1" if choice == "escalate" else "decision/v1"
-    parts = [row.version_id, choice, reviewer.id, reviewer.auth, when.isoformat()]
+    parts = [row.version_id, choice, act.reviewer.id, act.reviewer.auth, when.isoformat()]
     decision = Decision(
         decision_id=digest(kind, parts)[:32],
         version_id=row.version_id,
         verdict=choice,
-        reviewer=reviewer,
-        reason=reason,
+        reviewer=act.reviewer,
+        reason=act.reason,
         approval=approval,
         of=of,
         decided_at=when,

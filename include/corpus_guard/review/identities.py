@@ -31,7 +31,7 @@ from corpus_guard.errors import Misuse, NotAllowed, SettingsError
 from corpus_guard.proof.log.key_files import write_durably, write_private_key
 from corpus_guard.proof.log.note import Signer, VerifierKey
 from corpus_guard.proof.signed_acts import KEY_AUTH
-from corpus_guard.review.reviewer import CLI_AUTH, Reviewer
+from corpus_guard.review.reviewer import CLI_AUTH, Reviewer, clean_reason
 from corpus_guard.settings import Settings, load_yaml, validate
 from corpus_guard.yaml_text import append_entry, parse_yaml
 
@@ -158,6 +158,27 @@ class Identities:
 
 NOBODY: Final = Identities()
 """No ``reviewers.yaml``."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewAct:
+    """An act of a person in the review: who, why, and what was in force.
+
+    Raises:
+        Misuse: there is no reason, or it is too long.
+    """
+
+    reviewer: Reviewer
+    reason: str  # kept for good
+    policy_digest: str = ""
+    identities: Identities = NOBODY
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "reason", clean_reason(self.reason))
+
+    def pair_problem(self, first: Reviewer | None, verb: str) -> str:
+        """Return why it cannot be half of what two people do; see `Identities.pair_problem`."""
+        return self.identities.pair_problem(first, self.reviewer, verb)
 
 
 def load_identities(settings: Settings) -> Identities:
