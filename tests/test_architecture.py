@@ -52,6 +52,7 @@ ROOMS = [
     "ledger",
     "settings",
     "yaml_text",
+    "html_templates",
     "invisible",
     "domain",
     "errors",
