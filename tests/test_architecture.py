@@ -52,7 +52,6 @@ ROOMS = [
     "ledger",
     "settings",
     "yaml_text",
-    "html_templates",
     "invisible",
     "domain",
     "errors",

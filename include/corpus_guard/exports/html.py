@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Final
 from jinja2 import Environment
 
 from corpus_guard import __version__
+from corpus_guard.exports.html_templates import load_templates
 from corpus_guard.forensics import pictures
 from corpus_guard.forensics.cases import Case
 from corpus_guard.forensics.map import CorpusMap, RiskHistogram
 from corpus_guard.forensics.pictures import COLORINGS
 from corpus_guard.forensics.timeline import TimelineEntry
-from corpus_guard.html_templates import load_templates
 
 if TYPE_CHECKING:
     from corpus_guard.forensics.exposure import Exposure

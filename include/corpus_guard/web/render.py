@@ -1,4 +1,4 @@
-"""Pages from templates, which escape every value (`corpus_guard.html_templates`).
+"""Pages from templates, which escape every value (`corpus_guard.exports.html_templates`).
 
 Links are relative to the page (`base`), so that they work below any prefix a proxy adds.
 """
@@ -20,8 +20,8 @@ from jinja2 import Environment
 from markupsafe import Markup, escape
 
 from corpus_guard.domain import plural
+from corpus_guard.exports.html_templates import load_templates
 from corpus_guard.forensics import pictures
-from corpus_guard.html_templates import load_templates
 from corpus_guard.invisible import reveal_invisible
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.runs import run_folder
