@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from corpus_guard.ledger import Ledger
 from corpus_guard.review.decisions import Choice, Decision, decide
-from corpus_guard.review.identities import NOBODY, Identities
+from corpus_guard.review.identities import NOBODY, Identities, ReviewAct
 from corpus_guard.review.queue import find_item
 from corpus_guard.review.records import ItemRevision
 from corpus_guard.review.reviewer import Reviewer
@@ -36,8 +36,5 @@ def decided(
         rules,
         [ItemRevision(item.version_id, item.revision) for item in found],
         choice,
-        reviewer=by if isinstance(by, Reviewer) else Reviewer(by, by, "cli"),
-        reason=reason,
-        policy_digest=policy_digest,
-        identities=identities,
+        ReviewAct(by if isinstance(by, Reviewer) else Reviewer(by, by, "cli"), reason, policy_digest, identities),
     )

@@ -190,6 +190,20 @@ def test_a_public_class_name_exists_once() -> None:
     assert [class_name for class_name, count in counts.items() if count > 1] == []
 
 
+def test_what_a_docstring_refers_to_exists() -> None:
+    stale = []
+    for path in MODULES:
+        for name in re.findall(r"(?<!`)`corpus_guard\.([\w.]+)`(?!`)", path.read_text(encoding="utf-8")):
+            parts = name.split(".")
+            room = PACKAGE
+            while parts and ((room / parts[0]).is_dir() or (room / f"{parts[0]}.py").is_file()):
+                room /= parts.pop(0)
+            module = room / "__init__.py" if room.is_dir() else room.with_suffix(".py")
+            if parts and not re.search(rf"\b{parts[0]}\b", module.read_text(encoding="utf-8")):
+                stale.append((path.name, name))
+    assert stale == []
+
+
 def test_no_docstring_opens_with_a_relative_clause() -> None:
     assert {str(path): docs for path in SOURCES if (docs := relative_docstrings(tree_of(path)))} == {}
 

@@ -1,6 +1,6 @@
-"""Reading YAML that people write: sources, policies, rules, reviewers. Every configuration file is read here.
+"""YAML that people write: sources, policies, rules, reviewers. Every configuration file is read here, and lists are added to.
 
-Rules
+Rules of reading
     * only plain values: no tag creates a Python object;
     * a key stands once in a mapping. In YAML the last of two equal keys wins: a second `quarantine:` further down would
       loosen the first unnoticed;
@@ -13,12 +13,12 @@ The last two are counted on the parser's events, before any value is built.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from typing import Any, Final
 
 import yaml
 
-from corpus_guard.errors import SettingsError
+from corpus_guard.errors import Misuse, SettingsError
 
 MAX_CHARACTERS: Final = 4 * 2**20
 MAX_VALUES: Final = 200_000  # keys and values, each alias counted as what it stands for; 5,000 sources have 60,000
@@ -51,6 +51,86 @@ def parse_yaml(text: str, where: str) -> Any:
         raise SettingsError(f"{where}{line}: not valid YAML ({problem}){advice}") from error
     except ValueError as error:  # a date such as 2026-99-99
         raise SettingsError(f"{where}: not valid YAML ({error}); put quotes around the value") from error
+
+
+def append_entry(text: str, key: str, entry: Mapping[str, object], where: str) -> str:
+    """Return the text of a YAML file with one more entry at the end of a list; comments and spelling of all else stay.
+
+    The new text is read back: it must hold what the old one does, and the entry last.
+
+    Args:
+        key: of the list, at the top of the file; it may be missing or empty.
+        where: the file, for messages.
+
+    Raises:
+        SettingsError: `text` is not valid YAML.
+        Misuse: the list is not written with one entry per line.
+    """
+    before = parse_yaml(text, where) or {}
+    try:
+        new = _insert(text, key, entry)
+        after = parse_yaml(new, where)
+    except (SettingsError, ValueError):
+        after, new = None, ""
+    listed = (before.get(key) or []) if isinstance(before, dict) else None
+    if not isinstance(listed, list) or after != {**before, key: [*listed, dict(entry)]}:
+        raise Misuse(
+            f"{where}: its list of {key} is not written with one entry per line (- name: …), so nothing can be appended; "
+            "add the entry by hand, or rewrite the list in that form"
+        )
+    return new
+
+
+def _insert(text: str, key: str, entry: Mapping[str, object]) -> str:
+    line_break = "\r\n" if "\r\n" in text else "\n"
+    node = _find_node(text, key)
+    if node is None:
+        head = text if not text or text.endswith("\n") else text + line_break
+        return head + f"{key}:{line_break}" + _format_entry(entry, 2, line_break)
+    if isinstance(node, yaml.SequenceNode) and node.value:
+        if node.flow_style:
+            raise ValueError("the list is written in brackets")
+        end, indent = _end(node.value[-1]), node.start_mark.column
+        between = text[node.value[-2].start_mark.index : node.value[-1].start_mark.index] if node.value[1:] else ""
+        gap = line_break if "\n" + line_break in between else ""
+    else:  # `sources:` or `sources: []`
+        text = text[: node.start_mark.index] + text[node.end_mark.index :]
+        end, indent, gap = node.start_mark.index, 2, ""
+    cut = text.find("\n", end)
+    head, rest = (text[: cut + 1], text[cut + 1 :]) if cut >= 0 else (text + line_break, "")
+    return head + gap + _format_entry(entry, indent, line_break) + rest
+
+
+def _find_node(text: str, key: str) -> yaml.Node | None:
+    top = yaml.compose(text, Loader=yaml.SafeLoader)
+    if top is None:
+        return None
+    if not isinstance(top, yaml.MappingNode):
+        raise ValueError("the file is not a mapping")  # noqa: TRY004 - the caller expects one kind of error
+    return next((value for name, value in top.value if name.value == key), None)
+
+
+def _end(node: yaml.Node) -> int:
+    """Return the index of the last character of a node: a block's end mark lies behind the comments that follow it."""
+    if isinstance(node, yaml.SequenceNode) and node.value and not node.flow_style:
+        return _end(node.value[-1])
+    if isinstance(node, yaml.MappingNode) and node.value and not node.flow_style:
+        return _end(node.value[-1][1])
+    behind = isinstance(node, yaml.ScalarNode) and node.style in {"|", ">"}
+    return int(node.end_mark.index) - (1 if behind else 0)
+
+
+def _format_entry(entry: Mapping[str, object], indent: int, line_break: str) -> str:
+    first, *rest = _dump(entry).rstrip("\n").split("\n")
+    pad = " " * indent
+    return "".join(f"{line}{line_break}" for line in (f"{pad}- {first}", *(f"{pad}  {line}" for line in rest)))
+
+
+def _dump(entry: Mapping[str, object]) -> str:
+    readable = yaml.safe_dump(dict(entry), sort_keys=False, allow_unicode=True, width=1_000)
+    if readable.replace("\n", "").isprintable():
+        return readable
+    return yaml.safe_dump(dict(entry), sort_keys=False, width=1_000)  # escapes invisible characters
 
 
 def _check_size(text: str, where: str) -> None:

@@ -6,7 +6,7 @@ import io
 import json
 import unicodedata
 from collections import Counter
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 from hypothesis import example, given
@@ -151,12 +151,25 @@ def test_the_consoles_add_nothing_of_their_own() -> None:
 
 
 def test_a_table_of_hostile_cells_is_a_table(capsys: pytest.CaptureFixture[str]) -> None:
-    _console.out.print(table("Title", ("one", "two"), [(visible(text), visible(text)) for text in HOSTILE]))
+    _console.out.print(table("Title", ("one", "two"), [(text, text) for text in HOSTILE]))
 
     shown = capsys.readouterr().out
     assert "\x1b" not in shown
     assert "⟨U+001B⟩" in shown
     assert "[red]not red[/red]" in shown
+
+
+def test_a_table_shows_numbers_times_and_answers_alike(capsys: pytest.CaptureFixture[str]) -> None:
+    when = datetime(2026, 3, 1, 1, 30, tzinfo=UTC)
+    rows = [(1_234, 0.5, True, when, styled("released")), (5, 1.25, False, None, "[red]a[/red]")]
+
+    _console.print_table("All", ("texts", "risk", "served", "since", "state"), rows)
+
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        "texts  risk  served  since             state       ",
+        "1,234  0.50  yes     2026-03-01 01:30  released    ",
+        "    5  1.25  no                        [red]a[/red]",
+    ]
 
 
 def test_a_state_has_its_colour_and_an_unknown_word_none() -> None:

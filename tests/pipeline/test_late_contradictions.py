@@ -14,6 +14,7 @@ from corpus_guard.domain import Severity
 from corpus_guard.ledger.tables import events, versions
 from corpus_guard.removal.restoring import request_restore
 from corpus_guard.removal.withdrawal import withdraw_versions
+from corpus_guard.review.identities import ReviewAct
 from corpus_guard.review.queue import QueueItem, find_item, load_page
 from corpus_guard.review.reviewer import Reviewer
 from deciding import decided
@@ -213,8 +214,8 @@ def trusted_text_is_withdrawn(deployment: Workspace) -> str:
 def two_people_ask_for_it(guard: Deployment, version_id: str) -> None:
     for number, name in enumerate(("ada", "ben")):
         request_restore(
-            guard.ledger, guard.policy.review, [version_id], reviewer=Reviewer(str(number), name, "FabAuthManager"),
-            reason="it is right", policy_digest=guard.screening.digest,
+            guard.ledger, guard.policy.review, [version_id],
+            ReviewAct(Reviewer(str(number), name, "FabAuthManager"), "it is right", guard.screening.digest),
         )  # fmt: skip
 
 

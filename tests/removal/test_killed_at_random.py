@@ -35,6 +35,7 @@ from corpus_guard.proof.healing import heal
 from corpus_guard.removal.purge_targets import removal_targets
 from corpus_guard.removal.restoring import request_restore
 from corpus_guard.removal.withdrawal import retire_versions, withdraw_versions, withdrawal_id
+from corpus_guard.review.identities import ReviewAct
 from deciding import ADA, decided
 from deploying import BAD, GOOD, Workspace, deploy
 from hashed_models import HashedModels
@@ -229,10 +230,7 @@ def take_back(guard: Deployment, uri: str, run_id: str) -> None:
         )  # fmt: skip
     outbox.drain(guard.ledger, guard.storage, guard.store, run_id)
     guard.seal(run_id)
-    request_restore(
-        guard.ledger, guard.policy.review, version_ids,
-        reviewer=ADA, reason="honest", policy_digest=guard.screening.digest,
-    )  # fmt: skip
+    request_restore(guard.ledger, guard.policy.review, version_ids, ReviewAct(ADA, "honest", guard.screening.digest))
 
 
 def kill(worker: int, target: str) -> bool:

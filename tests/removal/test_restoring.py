@@ -17,6 +17,7 @@ from corpus_guard.removal import restoring, withdrawal
 from corpus_guard.removal.restoring import apply_restores, list_withdrawn, request_restore
 from corpus_guard.removal.withdrawal import block_content
 from corpus_guard.review.history import load_history
+from corpus_guard.review.identities import ReviewAct
 from corpus_guard.review.labels import load_labels
 from corpus_guard.review.reviewer import Reviewer
 from corpus_guard.traceback.live_corpus import LiveCorpus
@@ -53,9 +54,8 @@ def withdrawn(shelf: Shelf, guard: Deployment, run_id: str = "night-1") -> list[
 
 def decide(guard: Deployment, version_ids: list[str], reviewer: Reviewer = ADA, reason: str = "honest") -> Any:
     return request_restore(
-        guard.ledger, guard.policy.review, version_ids,
-        reviewer=reviewer, reason=reason, policy_digest=guard.screening.digest,
-    )  # fmt: skip
+        guard.ledger, guard.policy.review, version_ids, ReviewAct(reviewer, reason, guard.screening.digest)
+    )
 
 
 def served_lies(shelf: Shelf) -> set[str]:

@@ -17,7 +17,15 @@ from corpus_guard.proof.signed_acts import signature_problem
 from corpus_guard.proof.verify.authority import check_authority
 from corpus_guard.proof.verify.findings import DeviationCollector
 from corpus_guard.review.decisions import preview_decision
-from corpus_guard.review.identities import NOBODY, Identities, Person, add_person, create_key, load_identities
+from corpus_guard.review.identities import (
+    NOBODY,
+    Identities,
+    Person,
+    ReviewAct,
+    add_person,
+    create_key,
+    load_identities,
+)
 from corpus_guard.review.muting import confirm_mute, propose_mute
 from corpus_guard.review.queue import find_item
 from corpus_guard.review.release import count_pending_decisions
@@ -147,16 +155,19 @@ def test_a_first_approval_counts_only_while_the_file_knows_who_gave_it(waiting: 
 
 
 def test_a_mute_needs_the_same_two_people(waiting: Shelf, people: People) -> None:
-    policy, ledger, known = load_policy(Settings().policy_file), waiting.ledger, people.identities
-    said = {"reason": "it teaches", "policy_digest": DIGEST, "identities": known}
+    policy, ledger = load_policy(Settings().policy_file), waiting.ledger
+
+    def act(by: Reviewer) -> ReviewAct:
+        return ReviewAct(by, "it teaches", DIGEST, people.identities)
+
     with pytest.raises(NotAllowed, match="a mute needs two people, and a name typed in a terminal"):
-        propose_mute(ledger, policy, "harbour", CODE, reviewer=SHELL, **said)  # type: ignore[arg-type]
-    mute = propose_mute(ledger, policy, "harbour", CODE, reviewer=people.with_key(), **said)  # type: ignore[arg-type]
+        propose_mute(ledger, policy, "harbour", CODE, act(SHELL))
+    mute = propose_mute(ledger, policy, "harbour", CODE, act(people.with_key()))
     for wrong in (SHELL, ui("ada"), ui("zoe")):
         with pytest.raises(NotAllowed):
-            confirm_mute(ledger, mute.mute_id, reviewer=wrong, **said)  # type: ignore[arg-type]
+            confirm_mute(ledger, mute.mute_id, act(wrong))
 
-    assert confirm_mute(ledger, mute.mute_id, reviewer=ui("mo"), **said).state == "active"  # type: ignore[arg-type]
+    assert confirm_mute(ledger, mute.mute_id, act(ui("mo"))).state == "active"
 
 
 # Keys
@@ -165,7 +176,7 @@ def test_a_mute_needs_the_same_two_people(waiting: Shelf, people: People) -> Non
 def test_a_decision_with_a_key_holds_a_signature_over_what_was_decided(waiting: Shelf, people: People) -> None:
     item = find_item(waiting.ledger, PAGE.version_id)
     (made,) = decided(waiting.ledger, PAGE.version_id, by=people.with_key(), rules=RULES, identities=people.identities)
-    undo_decision(waiting.ledger, made.decision_id, reviewer=people.with_key(), reason="wrong one")
+    undo_decision(waiting.ledger, made.decision_id, ReviewAct(people.with_key(), "wrong one"))
 
     with waiting.ledger.read() as connection:
         signed = sa.select(events).where(events.c.kind.in_(("decided", "review_undo"))).order_by(events.c.seq)
@@ -228,7 +239,7 @@ def test_people_are_added_to_the_file_and_read_again(tmp_path: Path, people: Peo
             add_person(settings.reviewers, wrong)
     assert settings.reviewers.read_text() == before
     settings.reviewers.write_text("reviewers: [{name: Ada}]\n")
-    with pytest.raises(Misuse, match="add the person by hand"):
+    with pytest.raises(Misuse, match="add the entry by hand"):
         add_person(settings.reviewers, people.ada)
 
 

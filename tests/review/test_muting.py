@@ -10,6 +10,7 @@ from corpus_guard.errors import Misuse, NotAllowed, Stale, UnknownSubject
 from corpus_guard.ledger.tables import events, findings, versions
 from corpus_guard.pipeline.status import read_status
 from corpus_guard.review.history import load_history
+from corpus_guard.review.identities import ReviewAct
 from corpus_guard.review.muting import active_mutes, confirm_mute, lift_mute, list_mutes, mutable_codes, propose_mute
 from corpus_guard.review.queue import QueueFilter, load_page
 from corpus_guard.screening.calibration import forecast_sources
@@ -37,24 +38,24 @@ def waiting_shelf(shelf: Shelf) -> Shelf:
 
 def test_a_mute_needs_two_people_and_one_lifts_it(waiting_shelf: Shelf, policy: Policy) -> None:
     ledger = waiting_shelf.ledger
-    made = propose_mute(ledger, policy, "harbour", CODE, reviewer=ADA, reason="it teaches", policy_digest=DIGEST)
+    made = propose_mute(ledger, policy, "harbour", CODE, ReviewAct(ADA, "it teaches", DIGEST))
     assert (made.state, dict(active_mutes(ledger))) == ("proposed", {})
     with pytest.raises(NotAllowed, match="was proposed by ada; another person must agree"):
-        confirm_mute(ledger, made.mute_id, reviewer=ADA, reason="me too", policy_digest=DIGEST)
+        confirm_mute(ledger, made.mute_id, ReviewAct(ADA, "me too", DIGEST))
 
-    active = confirm_mute(ledger, made.mute_id, reviewer=MO, reason="agreed", policy_digest=DIGEST)
+    active = confirm_mute(ledger, made.mute_id, ReviewAct(MO, "agreed", DIGEST))
     assert (active.state, active.confirmed_by, active_mutes(ledger)) == ("active", MO, {"harbour": frozenset({CODE})})
     with pytest.raises(Stale, match="is active"):
-        confirm_mute(ledger, made.mute_id, reviewer=MO, reason="again", policy_digest=DIGEST)
+        confirm_mute(ledger, made.mute_id, ReviewAct(MO, "again", DIGEST))
     with pytest.raises(Stale, match="already active for harbour"):
-        propose_mute(ledger, policy, "harbour", CODE, reviewer=MO, reason="again", policy_digest=DIGEST)
+        propose_mute(ledger, policy, "harbour", CODE, ReviewAct(MO, "again", DIGEST))
 
-    lifted = lift_mute(ledger, made.mute_id, reviewer=ADA, reason="no longer", policy_digest=DIGEST)
+    lifted = lift_mute(ledger, made.mute_id, ReviewAct(ADA, "no longer", DIGEST))
     assert (lifted.state, dict(active_mutes(ledger))) == ("lifted", {})
     with pytest.raises(Stale, match="already lifted"):
-        lift_mute(ledger, made.mute_id, reviewer=ADA, reason="again", policy_digest=DIGEST)
+        lift_mute(ledger, made.mute_id, ReviewAct(ADA, "again", DIGEST))
 
-    again = propose_mute(ledger, policy, "harbour", CODE, reviewer=MO, reason="again", policy_digest=DIGEST)
+    again = propose_mute(ledger, policy, "harbour", CODE, ReviewAct(MO, "again", DIGEST))
     assert [one.mute_id for one in list_mutes(ledger)] == [again.mute_id, made.mute_id]
     assert [(one.kind, one.reviewer) for one in load_history(ledger).entries] == [
         ("mute", "mo"), ("lift", "ada"), ("confirm", "mo"), ("mute", "ada"),
@@ -66,19 +67,19 @@ def test_a_mute_needs_two_people_and_one_lifts_it(waiting_shelf: Shelf, policy: 
 @pytest.mark.parametrize("code", ["instructions.unchecked", "parsing.hidden", "parsing.blocked", "parsing.empty"])
 def test_what_says_that_nobody_looked_cannot_be_muted(waiting_shelf: Shelf, policy: Policy, code: str) -> None:
     with pytest.raises(Misuse, match="cannot be muted"):
-        propose_mute(waiting_shelf.ledger, policy, "harbour", code, reviewer=ADA, reason="noise", policy_digest=DIGEST)
+        propose_mute(waiting_shelf.ledger, policy, "harbour", code, ReviewAct(ADA, "noise", DIGEST))
 
 
 def test_what_does_not_exist_cannot_be_muted(waiting_shelf: Shelf, policy: Policy) -> None:
     ledger = waiting_shelf.ledger
     with pytest.raises(UnknownSubject, match="'nowhere' has no document"):
-        propose_mute(ledger, policy, "nowhere", CODE, reviewer=ADA, reason="noise", policy_digest=DIGEST)
+        propose_mute(ledger, policy, "nowhere", CODE, ReviewAct(ADA, "noise", DIGEST))
     with pytest.raises(UnknownSubject, match="no check ever found"):
-        propose_mute(ledger, policy, "harbour", "typos.nothing", reviewer=ADA, reason="noise", policy_digest=DIGEST)
+        propose_mute(ledger, policy, "harbour", "typos.nothing", ReviewAct(ADA, "noise", DIGEST))
     with pytest.raises(UnknownSubject):
-        confirm_mute(ledger, "f" * 32, reviewer=MO, reason="agreed", policy_digest=DIGEST)
+        confirm_mute(ledger, "f" * 32, ReviewAct(MO, "agreed", DIGEST))
     with pytest.raises(Misuse, match="reason is recorded permanently"):
-        propose_mute(ledger, policy, "harbour", CODE, reviewer=ADA, reason=" ", policy_digest=DIGEST)
+        propose_mute(ledger, policy, "harbour", CODE, ReviewAct(ADA, " ", DIGEST))
 
 
 def mute_all(deployment: Workspace, source: str) -> list[str]:
@@ -87,10 +88,8 @@ def mute_all(deployment: Workspace, source: str) -> list[str]:
         (item,) = load_page(guard.ledger, QueueFilter(source=source)).items
         names = []
         for code in mutable_codes(item.findings):
-            made = propose_mute(
-                guard.ledger, guard.policy, source, code, reviewer=ADA, reason="it teaches", policy_digest=DIGEST
-            )
-            confirm_mute(guard.ledger, made.mute_id, reviewer=MO, reason="agreed", policy_digest=DIGEST)
+            made = propose_mute(guard.ledger, guard.policy, source, code, ReviewAct(ADA, "it teaches", DIGEST))
+            confirm_mute(guard.ledger, made.mute_id, ReviewAct(MO, "agreed", DIGEST))
             names.append(made.mute_id)
         return names
 
@@ -128,7 +127,7 @@ def test_screening_honours_a_mute_of_its_source_alone_until_it_is_lifted(deploym
 
     with deployment.guard() as guard:
         for name in names:
-            lift_mute(guard.ledger, name, reviewer=ADA, reason="no longer", policy_digest=DIGEST)
+            lift_mute(guard.ledger, name, ReviewAct(ADA, "no longer", DIGEST))
     with deployment.guard() as guard:
         guard.rescreen("s2")
         assert {item.uri for item in load_page(guard.ledger).items} == {"bad.md", "tickets.jsonl#t1"}

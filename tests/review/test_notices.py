@@ -12,6 +12,7 @@ from corpus_guard.domain import Severity, Verdict
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.tables import versions
+from corpus_guard.review.identities import ReviewAct
 from corpus_guard.review.labels import load_labels
 from corpus_guard.review.notices import (
     count_waiting,
@@ -67,7 +68,7 @@ def test_half_an_approval_still_waits_and_a_decision_does_not(six: Ledger) -> No
 
 @pytest.mark.parametrize(("runs", "expected"), [(["run-1"], 4), (["run-1", "run-2"], 6), ([], 6), (["run-9"], 0)])
 def test_a_run_is_escalated_whole(six: Ledger, runs: list[str], expected: int) -> None:
-    done = escalate_undecided(six, ALONE, runs, reviewer=ADA, reason="answered", policy_digest="")
+    done = escalate_undecided(six, ALONE, runs, ReviewAct(ADA, "answered"))
 
     assert done == expected == sum(item.escalated for item in load_page(six).items)
     assert load_page(six, QueueFilter(state="quarantined")).total == 6

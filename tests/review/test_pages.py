@@ -24,6 +24,7 @@ from corpus_guard.ledger.tables import documents, findings, versions
 from corpus_guard.review import campaigns
 from corpus_guard.review.decisions import decide
 from corpus_guard.review.health import measure_health
+from corpus_guard.review.identities import ReviewAct
 from corpus_guard.review.notices import count_waiting
 from corpus_guard.review.queue import SORTS, QueueFilter, QueueItem, Sort, list_revisions, load_page
 from corpus_guard.screening.survey.signals import measure_signals
@@ -302,7 +303,7 @@ def test_health_counts_what_people_said(hundred: Ledger) -> None:
     (undone,) = decided(hundred, items[5].version_id, "release")
     from corpus_guard.review.undo import undo_decision
 
-    undo_decision(hundred, undone.decision_id, reviewer=MO, reason="no")
+    undo_decision(hundred, undone.decision_id, ReviewAct(MO, "no"))
 
     told = measure_health(hundred, ALONE)
 
@@ -348,7 +349,7 @@ def test_fifty_thousand_items_are_paged_and_decided_in_time(ledger: Ledger) -> N
 
     chosen = list_revisions(ledger, QueueFilter(source="s3"), limit=50_000)[:1_000]
     begun = clock()
-    made = decide(ledger, ALONE, chosen, "reject", reviewer=ADA, reason="a flood", policy_digest="0" * 64)
+    made = decide(ledger, ALONE, chosen, "reject", ReviewAct(ADA, "a flood", "0" * 64))
     bulk = clock() - begun
 
     assert len(made) == 1_000

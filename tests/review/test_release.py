@@ -21,6 +21,7 @@ from corpus_guard.review import release as applying
 from corpus_guard.review import serving
 from corpus_guard.review.decisions import Choice
 from corpus_guard.review.evidence import load_evidence
+from corpus_guard.review.identities import ReviewAct
 from corpus_guard.review.queue import QueueItem, load_page
 from corpus_guard.review.release import count_pending_decisions
 from corpus_guard.review.undo import undo_decision
@@ -79,7 +80,7 @@ def test_what_was_undone_is_not_applied(deployment: Workspace, item: QueueItem, 
     with deployment.guard() as guard:
         for choice in choices:
             (made,) = decided(guard.ledger, item.version_id, choice)
-        undo_decision(guard.ledger, made.decision_id, reviewer=MO, reason="wrong one")
+        undo_decision(guard.ledger, made.decision_id, ReviewAct(MO, "wrong one"))
         result = guard.apply_decisions("d1")
         holds = guard.verify()
 
@@ -99,12 +100,12 @@ def test_a_rejection_that_took_effect_can_be_undone(
         guard.apply_decisions("d1")
         assert state(deployment, item) == "rejected"
 
-        undo_decision(guard.ledger, rejection.decision_id, reviewer=MO, reason="wrong one")
+        undo_decision(guard.ledger, rejection.decision_id, ReviewAct(MO, "wrong one"))
 
         assert (served(deployment), state(deployment, item)) == ({"good.md"}, "quarantined")
         assert guard.verify().holds
         with pytest.raises(Stale, match="was already undone"):
-            undo_decision(guard.ledger, rejection.decision_id, reviewer=MO, reason="again")
+            undo_decision(guard.ledger, rejection.decision_id, ReviewAct(MO, "again"))
         guard.refresh("r2")
         assert (served(deployment), state(deployment, item)) == ({"good.md"}, "quarantined"), "no older release counts"
         decided(guard.ledger, item.version_id)
@@ -118,19 +119,19 @@ def test_a_rejection_that_was_decided_on_again_is_not_undone(deployment: Workspa
     with deployment.guard() as guard:
         (first,) = decided(guard.ledger, item.version_id, "reject")
         guard.apply_decisions("d1")
-        undo_decision(guard.ledger, first.decision_id, reviewer=MO, reason="wrong one")
+        undo_decision(guard.ledger, first.decision_id, ReviewAct(MO, "wrong one"))
         (second,) = decided(guard.ledger, item.version_id)
         guard.apply_decisions("d2")
 
         with pytest.raises(Stale, match="has taken effect"):
-            undo_decision(guard.ledger, second.decision_id, reviewer=MO, reason="too late")
+            undo_decision(guard.ledger, second.decision_id, ReviewAct(MO, "too late"))
     assert served(deployment) == {"good.md", "bad.md"}
 
 
 def test_an_undone_rejection_is_not_kept_for_the_same_bytes(deployment: Workspace, item: QueueItem) -> None:
     with deployment.guard() as guard:
         (made,) = decided(guard.ledger, item.version_id, "reject")
-        undo_decision(guard.ledger, made.decision_id, reviewer=MO, reason="wrong one")
+        undo_decision(guard.ledger, made.decision_id, ReviewAct(MO, "wrong one"))
     deployment.page("bad.md", "# Pump\n\nThe pump behind the office is painted blue every second year.\n")
     deployment.refresh("r2")
     deployment.page("bad.md", BAD)
@@ -152,7 +153,7 @@ def test_a_rejection_that_is_undone_after_the_bytes_came_again_lets_them_wait(
         guard.refresh("r3")
         assert load_page(guard.ledger).items == (), "the rejection stands, applied or not"
 
-        undo_decision(guard.ledger, made.decision_id, reviewer=MO, reason="wrong one")
+        undo_decision(guard.ledger, made.decision_id, ReviewAct(MO, "wrong one"))
 
         assert [one.version_id for one in load_page(guard.ledger).items] == [item.version_id]
         assert guard.verify().holds
@@ -166,7 +167,7 @@ def test_who_undoes_while_vectors_are_made_is_heard(
         (made,) = decided(guard.ledger, item.version_id)
 
         def slowly(*arguments: Any) -> Any:
-            undo_decision(guard.ledger, made.decision_id, reviewer=MO, reason="wait")
+            undo_decision(guard.ledger, made.decision_id, ReviewAct(MO, "wait"))
             return embed(*arguments)
 
         monkeypatch.setattr(serving, "embed_stored", slowly)
@@ -182,7 +183,7 @@ def test_who_undoes_too_late_is_told(deployment: Workspace, item: QueueItem) -> 
         guard.apply_decisions("d1")
 
         with pytest.raises(Stale, match="has taken effect"):
-            undo_decision(guard.ledger, made.decision_id, reviewer=MO, reason="too late")
+            undo_decision(guard.ledger, made.decision_id, ReviewAct(MO, "too late"))
 
     assert state(deployment, item) == "released"
 

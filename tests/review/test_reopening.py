@@ -12,6 +12,7 @@ from corpus_guard.corpus import publishing
 from corpus_guard.domain import Finding, Judgement, Severity, Verdict
 from corpus_guard.errors import Stale
 from corpus_guard.ledger.tables import events, findings, versions
+from corpus_guard.review.identities import ReviewAct
 from corpus_guard.review.queue import QueueFilter, QueueItem, find_item, load_page
 from corpus_guard.review.reopening import CompletedGroup, completed_groups, reopen
 from corpus_guard.review.undo import undo_decision
@@ -179,7 +180,7 @@ def test_a_rejection_takes_it_out_of_service(deployment: Workspace, item: QueueI
 def test_an_undone_rejection_leaves_it_served_and_waiting(deployment: Workspace, item: QueueItem) -> None:
     with deployment.guard() as guard:
         (made,) = decided(guard.ledger, item.version_id, "reject")
-        undo_decision(guard.ledger, made.decision_id, reviewer=MO, reason="wrong one")
+        undo_decision(guard.ledger, made.decision_id, ReviewAct(MO, "wrong one"))
         guard.apply_decisions("d1")
         waiting = load_page(guard.ledger).items
         holds = guard.verify()

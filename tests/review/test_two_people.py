@@ -17,6 +17,7 @@ from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.tables import acts, decisions, documents, events, versions
 from corpus_guard.review.decisions import MAX_ITEMS, Decision, decide, preview_decision
 from corpus_guard.review.history import load_history
+from corpus_guard.review.identities import ReviewAct
 from corpus_guard.review.queue import QueueItem, find_item
 from corpus_guard.review.records import ItemRevision, load_reviews
 from corpus_guard.review.release import count_pending_decisions
@@ -49,7 +50,7 @@ def as_seen(*items: QueueItem) -> list[ItemRevision]:
 def say(
     shelf: Shelf, items: list[ItemRevision], by: Reviewer = ADA, choice: str = "release", rules: ReviewRules = ALONE
 ) -> list[Decision]:
-    return decide(shelf.ledger, rules, items, choice, reviewer=by, reason="seen", policy_digest="0" * 64)  # type: ignore[arg-type]
+    return decide(shelf.ledger, rules, items, choice, ReviewAct(by, "seen", "0" * 64))  # type: ignore[arg-type]
 
 
 def count(shelf: Shelf, table: sa.Table, *conditions: sa.ColumnElement[bool]) -> int:
@@ -125,7 +126,7 @@ def test_everything_that_matters_changes_the_revision(waiting: Shelf, choice: st
         decided(waiting.ledger, A.version_id, choice)  # type: ignore[arg-type]
     elif choice == "undo":
         before = seen(waiting, B)
-        undo_decision(waiting.ledger, made[0].decision_id, reviewer=MO, reason="no")
+        undo_decision(waiting.ledger, made[0].decision_id, ReviewAct(MO, "no"))
     elif choice == "judge":
         waiting.record((A, QUARANTINE), run_id="run-2")
     elif choice == "replace":
@@ -171,7 +172,7 @@ def test_what_cannot_be_meant_is_refused(
     (one,) = as_seen(seen(waiting))
 
     with pytest.raises(Misuse, match=says):
-        decide(waiting.ledger, ALONE, chosen(one), "release", reviewer=ADA, reason=reason, policy_digest="")
+        decide(waiting.ledger, ALONE, chosen(one), "release", ReviewAct(ADA, reason))
 
     assert count(waiting, decisions) == 0
 
@@ -182,9 +183,7 @@ def test_what_cannot_be_meant_is_refused(
 def test_hostile_words_are_kept_as_words(waiting: Shelf, text: str) -> None:
     by = Reviewer(text, text, "cli")
 
-    (made,) = decide(
-        waiting.ledger, ALONE, as_seen(seen(waiting)), "reject", reviewer=by, reason=text, policy_digest=""
-    )
+    (made,) = decide(waiting.ledger, ALONE, as_seen(seen(waiting)), "reject", ReviewAct(by, text))
 
     (entry,) = load_history(waiting.ledger).entries
     assert (entry.reason, entry.reviewer) == (made.reason, by.name)
@@ -283,7 +282,7 @@ def test_a_preview_counts_and_changes_nothing(waiting: Shelf) -> None:
 def test_a_decision_is_undone_until_it_is_applied(waiting: Shelf) -> None:
     (made,) = decided(waiting.ledger, A.version_id)
 
-    assert undo_decision(waiting.ledger, made.decision_id, reviewer=MO, reason="wrong one") == [made.decision_id]
+    assert undo_decision(waiting.ledger, made.decision_id, ReviewAct(MO, "wrong one")) == [made.decision_id]
 
     item = seen(waiting)
     assert (item.pending, item.decisions, count_pending_decisions(waiting.ledger)) == (None, 1, 0)
@@ -292,7 +291,7 @@ def test_a_decision_is_undone_until_it_is_applied(waiting: Shelf) -> None:
         ("release", "ada", None),
     ]
     with pytest.raises(Stale, match="was already undone"):
-        undo_decision(waiting.ledger, made.decision_id, reviewer=MO, reason="again")
+        undo_decision(waiting.ledger, made.decision_id, ReviewAct(MO, "again"))
 
 
 def test_what_took_effect_is_not_undone(waiting: Shelf) -> None:
@@ -300,7 +299,7 @@ def test_what_took_effect_is_not_undone(waiting: Shelf) -> None:
     waiting.ledger.execute(decisions.update().values(applied_at=now()))
 
     with pytest.raises(Stale, match="has taken effect; nothing was changed"):
-        undo_decision(waiting.ledger, made.decision_id, reviewer=MO, reason="too late")
+        undo_decision(waiting.ledger, made.decision_id, ReviewAct(MO, "too late"))
 
     assert count(waiting, acts) == 0
 
@@ -309,7 +308,7 @@ def test_without_the_first_approval_the_second_falls(waiting: Shelf) -> None:
     (first,) = say(waiting, as_seen(seen(waiting)), ADA, rules=RULES)
     (second,) = say(waiting, as_seen(seen(waiting)), MO, rules=RULES)
 
-    assert set(undo_decision(waiting.ledger, first.decision_id, reviewer=ADA, reason="no")) == {
+    assert set(undo_decision(waiting.ledger, first.decision_id, ReviewAct(ADA, "no"))) == {
         first.decision_id,
         second.decision_id,
     }
@@ -322,7 +321,7 @@ def test_without_the_second_approval_the_first_waits_again(waiting: Shelf) -> No
     say(waiting, as_seen(seen(waiting)), ADA, rules=RULES)
     (second,) = say(waiting, as_seen(seen(waiting)), MO, rules=RULES)
 
-    undo_decision(waiting.ledger, second.decision_id, reviewer=MO, reason="no")
+    undo_decision(waiting.ledger, second.decision_id, ReviewAct(MO, "no"))
 
     assert (seen(waiting).waits_for_second, count_pending_decisions(waiting.ledger)) == (True, 0)
 
@@ -331,7 +330,7 @@ def test_undoing_what_counts_brings_nothing_older_back(waiting: Shelf) -> None:
     (release,) = decided(waiting.ledger, A.version_id)
     (rejection,) = decided(waiting.ledger, A.version_id, "reject")
 
-    undone = undo_decision(waiting.ledger, rejection.decision_id, reviewer=MO, reason="no")
+    undone = undo_decision(waiting.ledger, rejection.decision_id, ReviewAct(MO, "no"))
 
     assert set(undone) == {release.decision_id, rejection.decision_id}
     assert (seen(waiting).pending, count_pending_decisions(waiting.ledger)) == (None, 0)
@@ -341,7 +340,7 @@ def test_undoing_what_was_replaced_leaves_what_counts(waiting: Shelf) -> None:
     (release,) = decided(waiting.ledger, A.version_id)
     decided(waiting.ledger, A.version_id, "reject")
 
-    assert undo_decision(waiting.ledger, release.decision_id, reviewer=MO, reason="no") == [release.decision_id]
+    assert undo_decision(waiting.ledger, release.decision_id, ReviewAct(MO, "no")) == [release.decision_id]
 
     assert (seen(waiting).pending, count_pending_decisions(waiting.ledger)) == ("reject", 1)
 
@@ -350,7 +349,7 @@ def test_an_escalation_marks_and_can_be_undone(waiting: Shelf) -> None:
     (made,) = decided(waiting.ledger, A.version_id, "escalate")
     assert (seen(waiting).escalated, seen(waiting).pending, seen(waiting).state) == (True, None, "quarantined")
 
-    undo_decision(waiting.ledger, made.decision_id, reviewer=MO, reason="no need")
+    undo_decision(waiting.ledger, made.decision_id, ReviewAct(MO, "no need"))
 
     assert not seen(waiting).escalated
     assert count_pending_decisions(waiting.ledger) == 0
@@ -359,7 +358,7 @@ def test_an_escalation_marks_and_can_be_undone(waiting: Shelf) -> None:
 @pytest.mark.parametrize("name", ["f" * 32, "", "' OR 1=1", "\x00".replace("\x00", "z")])
 def test_what_was_never_decided_is_not_undone(waiting: Shelf, name: str) -> None:
     with pytest.raises(UnknownSubject):
-        undo_decision(waiting.ledger, name, reviewer=MO, reason="?")
+        undo_decision(waiting.ledger, name, ReviewAct(MO, "?"))
 
 
 # Time

@@ -125,8 +125,8 @@ def review_pages(path: str = "") -> str:
     return f"{airflow_url()}/{deep_link(path)}"
 
 
-def notify(subject: str, text: str, link: str) -> list[str]:
-    """Send a message over every connection that exists. Returns their names.
+def notify(subject: str, text: str, link: str) -> None:
+    """Send a message over every connection that exists; where none does, the log says so.
 
     Raises:
         Infrastructure: a message could not be sent; the other connections were tried.
@@ -153,23 +153,22 @@ def notify(subject: str, text: str, link: str) -> list[str]:
         raise incomplete[0]
     if failed:
         raise Infrastructure(f"connection {', '.join(failed)}: the message could not be sent; check that it answers")
-    log.info("notified over %s: %s", ", ".join(sent) or "no connection", subject)
-    return sent
-
-
-def _notify_or_log(subject: str, text: str, link: str) -> None:
-    try:
-        sent = notify(subject, text, link)
-    except GuardError as error:
-        log.warning("%s; the message was: %s", error, text)
-        return
-    if not sent:
+    if sent:
+        log.info("notified over %s: %s", ", ".join(sent), subject)
+    else:
         log.warning(
             "nobody was notified: add the connection %s or %s. The message was: %s",
             MAIL_CONNECTION,
             SLACK_CONNECTION,
             text,
         )
+
+
+def _notify_or_log(subject: str, text: str, link: str) -> None:
+    try:
+        notify(subject, text, link)
+    except GuardError as error:
+        log.warning("%s; the message was: %s", error, text)
 
 
 def _display_name(name: str) -> str:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from corpus_guard.airflow.context import current_run_id
 from corpus_guard.airflow.metrics import gauge
-from corpus_guard.airflow.notifications import MAIL_CONNECTION, SLACK_CONNECTION, notify, review_pages
+from corpus_guard.airflow.notifications import notify, review_pages
 from corpus_guard.airflow.run_notes import write_note
 from corpus_guard.domain import plural
-
-log = logging.getLogger(__name__)
 
 
 def watch_interval() -> dict[str, int]:
@@ -43,8 +40,7 @@ def notify_alerts(counts: Mapping[str, int]) -> int:
     if number:
         named = ", ".join(f"{count:,} {detector}" for detector, count in counts.items())
         sentence = f"{plural(number, 'new alert')} of the retrieval watch: {named}"
-        if not notify(sentence, f"{sentence}. `guard watch` lists them.", watch_link()):
-            log.warning("nobody was notified: add the connection %s or %s", MAIL_CONNECTION, SLACK_CONNECTION)
+        notify(sentence, f"{sentence}. `guard watch` lists them.", watch_link())
     return number
 
 

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from corpus_guard.airflow.context import HumanAnswer
 from corpus_guard.airflow.metrics import gauge
-from corpus_guard.airflow.notifications import MAIL_CONNECTION, SLACK_CONNECTION, notify, review_pages
+from corpus_guard.airflow.notifications import notify, review_pages
 from corpus_guard.airflow.run_notes import write_note
 from corpus_guard.domain import plural
 from corpus_guard.errors import Infrastructure, Misuse
@@ -50,6 +50,7 @@ def apply_answer(summary: Mapping[str, Any], answer: HumanAnswer | None) -> int:
         Misuse: nobody answered, or with an unknown option.
     """
     from corpus_guard.deployment import Deployment
+    from corpus_guard.review.identities import ReviewAct
     from corpus_guard.review.notices import escalate_undecided
     from corpus_guard.review.reviewer import Reviewer
 
@@ -65,9 +66,7 @@ def apply_answer(summary: Mapping[str, Any], answer: HumanAnswer | None) -> int:
             deployment.ledger,
             deployment.policy.review,
             summary["runs"],
-            reviewer=reviewer,
-            reason="answered in Airflow: escalate them all",
-            policy_digest=deployment.screening.digest,
+            ReviewAct(reviewer, "answered in Airflow: escalate them all", deployment.screening.digest),
         )
     write_note(f"{plural(escalated, 'item')} escalated by {reviewer.name}")
     return escalated
@@ -107,8 +106,7 @@ def notify_overdue() -> int:
             return 0
         sentence = overdue_message(overdue)
         write_note(sentence)
-        if not notify(sentence, f"{sentence}. Waiting never releases an item.", queue_link()):
-            log.warning("nobody was notified: add the connection %s or %s", MAIL_CONNECTION, SLACK_CONNECTION)
+        notify(sentence, f"{sentence}. Waiting never releases an item.", queue_link())
         mark_overdue_reported(deployment.storage, overdue)
     return int(overdue["items"])
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from corpus_guard.cli import console
-from corpus_guard.cli.console import print_table, say, say_aside, visible
+from corpus_guard.cli.console import Cell, print_table, say, say_aside, visible
 from corpus_guard.cli.options import Json, JsonFile, LogToMlflow
 
 if TYPE_CHECKING:
@@ -192,16 +192,18 @@ def _show(comparison: ProbeComparison) -> None:
     from corpus_guard.traceback.activations.recording import AnswerKind
 
     kinds = [cell.value for cell in AnswerKind]
-    rows = [(visible(name), *(f"{counts[kind]:,}" for kind in kinds)) for name, counts in comparison.answers.items()]
-    print_table("Answers of the model", ("prompts", *kinds), rows, right=kinds)
-    cells = [
+    rows: list[tuple[Cell, ...]] = [
+        (name, *(counts[kind] for kind in kinds)) for name, counts in comparison.answers.items()
+    ]
+    print_table("Answers of the model", ("prompts", *kinds), rows)
+    cells: list[tuple[Cell, ...]] = [
         (
             cell.probe,
-            visible(cell.trained),
-            visible(cell.tested),
+            cell.trained,
+            cell.tested,
             *(_rate(*counts) for counts in _counts(cell.rates.forced)),
             *(_rate(*counts) for counts in _counts(cell.rates.sure)),
-            f"{cell.rates.sure.unsure:,}",
+            cell.rates.sure.unsure,
         )
         for cell in comparison.cells
     ]

@@ -113,17 +113,10 @@ def list_(as_json: Json = False) -> None:
         console.print_json([case.as_dict() for case in cases])
         return
     rows = [
-        (
-            case.case_id[:8],
-            styled(case.state),
-            format_time(case.opened_at),
-            visible(case.opened_by),
-            str(len(case.members)),
-            visible(case.title),
-        )
+        (case.case_id[:8], styled(case.state), case.opened_at, case.opened_by, len(case.members), case.title)
         for case in cases
     ]
-    print_table("Cases", ("case", "state", "opened (UTC)", "by", "members", "title"), rows, right=("members",))
+    print_table("Cases", ("case", "state", "opened (UTC)", "by", "members", "title"), rows)
 
 
 @app.command("show")
@@ -149,12 +142,12 @@ def show(name: Name, as_json: Json = False) -> None:
         say(f"  {member.kind.value:<10} {visible(member.id)}")
     rows = [
         (
-            visible(each.place),
-            format_time(each.fetched_at),
-            visible(each.admitted),
-            visible(each.change),
+            each.place,
+            each.fetched_at,
+            each.admitted,
+            each.change,
             f"{each.risk:.2f} of {each.threshold:.2f}",
-            visible(", ".join(f"{finding.code} ({finding.reason})" for finding in each.uncounted)) or "none",
+            ", ".join(f"{finding.code} ({finding.reason})" for finding in each.uncounted) or "none",
         )
         for each in cause.versions
     ]

@@ -82,11 +82,7 @@ def list_checks(as_json: Json = False) -> None:
     if not rows:
         say("There is none. Write one with [bold]guard checks new NAME[/bold].")
         return
-    print_table(
-        "Checks of your own",
-        ("name", "state", "from"),
-        [(name, state, visible(origin)) for name, state, origin in rows],
-    )
+    print_table("Checks of your own", ("name", "state", "from"), rows)
     say(f"A check counts when {visible(str(settings.policy_file))} has a section for it.")
 
 

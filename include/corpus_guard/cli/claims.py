@@ -10,7 +10,7 @@ import typer
 
 from corpus_guard import errors
 from corpus_guard.cli import console
-from corpus_guard.cli.console import print_table, say, visible
+from corpus_guard.cli.console import Markup, print_table, say
 from corpus_guard.cli.options import Json, read_file
 from corpus_guard.domain import plural
 
@@ -118,11 +118,8 @@ def _show_values(read: Statements, as_json: bool) -> None:
     if as_json:
         console.print_json({"values": [_value(value) for value, _ in values], "sentences_not_read": read.not_read})
         return
-    rows = [
-        (f"{value.span.start:,}", value.kind.value, visible(value.normal), visible(statement.text))
-        for value, statement in values
-    ]
-    print_table("Values", ("at", "kind", "normal form", "sentence"), rows, right=("at",))
+    rows = [(value.span.start, value.kind.value, value.normal, statement.text) for value, statement in values]
+    print_table("Values", ("at", "kind", "normal form", "sentence"), rows)
     if read.not_read:
         say(f"[red]Not read: {plural(read.not_read, 'sentence')}[/red]")
 
@@ -141,10 +138,10 @@ def _show_comparisons(result: Comparisons, not_read: int, pairs: Sequence[_ReadP
         return
     rows = [
         (
-            "[red]conflict[/red]" if comparison.outcome.value == "conflict" else comparison.outcome.value,
-            visible("one denies it" if comparison.is_denial else _differences(comparison.values)),
-            visible(comparison.statement.text),
-            visible(comparison.other.text),
+            Markup("[red]conflict[/red]") if comparison.outcome.value == "conflict" else comparison.outcome.value,
+            "one denies it" if comparison.is_denial else _differences(comparison.values),
+            comparison.statement.text,
+            comparison.other.text,
         )
         for comparison in result.comparisons
     ]
@@ -152,10 +149,10 @@ def _show_comparisons(result: Comparisons, not_read: int, pairs: Sequence[_ReadP
     if pairs:
         read = [
             (
-                "[red]likely conflict[/red]" if pair.likely else "",
+                Markup("[red]likely conflict[/red]") if pair.likely else None,
                 f"{pair.log_odds:+.1f}",
-                visible(pair.post),
-                visible(pair.sentence if pair.likely else pair.excerpt),
+                pair.post,
+                pair.sentence if pair.likely else pair.excerpt,
             )
             for pair in pairs
         ]

@@ -57,12 +57,10 @@ def _show(result: CleaningResult) -> None:
     if result["waits_for"]:
         say(f"Nothing was removed: {visible(result['waits_for'])}.")
         return
-    rows = [
-        (kind, f"{totals['files']:,}", f"{totals['bytes'] / 2**20:,.1f}") for kind, totals in result["removed"].items()
-    ]
+    rows = [(kind, totals["files"], f"{totals['bytes'] / 2**20:,.1f}") for kind, totals in result["removed"].items()]
     title = "To be removed" if result["dry_run"] else "Removed"
     if rows:
-        print_table(title, ("what", "files", "MiB"), rows, right=("files", "MiB"))
+        print_table(title, ("what", "files", "MiB"), rows, right=("MiB",))
     else:
         say(f"No unneeded file is older than {plural(result['days'], 'day')}.")
     for name in result["changed"]:

@@ -49,12 +49,21 @@ _TAG_BEGINS = re.compile(r"\[(?=[a-z#/@]|\Z)")
 _BEFORE_BRACKET = re.compile(r"\\(?=\[)")
 
 
+class Markup(str):
+    """Text that is markup on purpose: hostile text in it has gone through `visible`."""
+
+    __slots__ = ()
+
+
+Cell = str | float | datetime | None
+"""Content of a cell of a table; `shown_cell` says how it is shown."""
+
 UNFOLDED = 16  # characters: an id, a time, a state
 FOLDED = 8  # characters that a folded column needs
 GAP = 2  # characters between columns
 
 
-def visible(text: str, *, lines: bool = False) -> str:
+def visible(text: str, *, lines: bool = False) -> Markup:
     """Return `text` with every invisible or control character as its code point, safe for a terminal and for rich markup.
 
     Args:
@@ -67,7 +76,7 @@ def visible(text: str, *, lines: bool = False) -> str:
     head, bracket, tail = shown.rpartition("]")
     shown = head + bracket + _TAG_BEGINS.sub(_code("["), tail)
     body = shown.rstrip("\\")
-    return escape(body) + _code("\\") * (len(shown) - len(body))
+    return Markup(escape(body) + _code("\\") * (len(shown) - len(body)))
 
 
 def as_json(value: Any, *, indent: int | None = None) -> str:
@@ -120,26 +129,47 @@ def format_time(when: datetime | str | None, *, seconds: bool = False, missing: 
     return f"{moment.astimezone(UTC):{'%Y-%m-%d %H:%M:%S' if seconds else '%Y-%m-%d %H:%M'}}"
 
 
-def styled(word: str, styles: dict[str, str] = STATE_STYLE) -> str:
+def styled(word: str, styles: dict[str, str] = STATE_STYLE) -> Markup:
     """Return a word in the colour of its meaning."""
     style = styles.get(word)
     shown = word.replace("_", " ")
-    return f"[{style}]{shown}[/{style}]" if style else shown
+    return Markup(f"[{style}]{shown}[/{style}]" if style else shown)
 
 
-def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[str] = ()) -> Table:
+def shown_cell(value: Cell) -> str:
+    """Return a cell as markup: text is escaped unless it is `Markup`, numbers have separators or two decimals, times are UTC."""
+    match value:
+        case Markup():
+            return value
+        case str():
+            return visible(value)
+        case bool():
+            return "yes" if value else "no"
+        case int():
+            return f"{value:,}"
+        case float():
+            return f"{value:.2f}"
+        case _:
+            return format_time(value)
+
+
+def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Cell]], right: Sequence[str] = ()) -> Table:
     """Return a plain table without the columns that are empty in all rows; ids, times and states are folded last.
 
-    Cells may hold markup, so hostile text must have gone through `visible`.
+    Args:
+        rows: cells as `shown_cell` shows them.
+        right: columns to align right, beside those that hold numbers alone.
     """
     result = Table(
         title=title, title_justify="left", header_style="bold", box=None, pad_edge=False, padding=(0, GAP, 0, 0)
     )
-    listed = list(rows)
+    given = list(rows)
+    numbers = {name for name, *cells in zip(columns, *given, strict=True) if {*map(type, cells)} <= {int, float}}
+    listed = [[shown_cell(cell) for cell in row] for row in given]
     shown = [number for number in range(len(columns)) if not listed or any(row[number] for row in listed)]
     cells = [[columns[number], *(Text.from_markup(row[number]).plain for row in listed)] for number in shown]
     for number, width in zip(shown, _share_width(cells), strict=True):
-        justify: JustifyMethod = "right" if columns[number] in right else "left"
+        justify: JustifyMethod = "right" if columns[number] in {*right, *numbers} else "left"
         result.add_column(columns[number], justify=justify, overflow="fold", width=width)
     for row in listed:
         result.add_row(*(row[number] for number in shown))
@@ -168,7 +198,7 @@ def _share_width(columns: Sequence[Sequence[str]]) -> list[int | None]:
     return [None] * len(columns)
 
 
-def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[str] = ()) -> None:
+def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Cell]], right: Sequence[str] = ()) -> None:
     """Print a title, however wide, and below it what `table` returns, to standard output."""
     say(f"[italic]{title}[/italic]")
     out.print(table("", columns, rows, right))

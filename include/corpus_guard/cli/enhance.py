@@ -10,7 +10,7 @@ import typer
 
 from corpus_guard import errors
 from corpus_guard.cli import console
-from corpus_guard.cli.console import out, print_table, say, styled, visible
+from corpus_guard.cli.console import out, print_table, say, styled
 from corpus_guard.cli.options import Json, MaxRows, Reviewer
 from corpus_guard.deployment import Deployment, new_run_id
 from corpus_guard.domain import plural
@@ -169,11 +169,11 @@ def _print_enhancements(title: str, enhancements: Sequence[Enhancement]) -> None
         (
             enhancement.enhancement_id[:8],
             styled(enhancement.state),
-            "yes" if enhancement.served else "no",
+            enhancement.served,
             f"{enhancement.expires_at:%Y-%m-%d}" if enhancement.expires_at else "never",
-            visible(enhancement.created_by),
-            visible(enhancement.query[:120]),
-            visible(enhancement.text[:160]),
+            enhancement.created_by,
+            enhancement.query[:120],
+            enhancement.text[:160],
         )
         for enhancement in enhancements
     ]

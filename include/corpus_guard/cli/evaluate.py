@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from corpus_guard.cli import console
-from corpus_guard.cli.console import out, print_table, say, say_aside, visible
+from corpus_guard.cli.console import Markup, out, print_table, say, say_aside, visible
 from corpus_guard.cli.options import Attacks, HonestTexts, Json, JsonFile, LogToMlflow, ManyFiles, read_questions
 from corpus_guard.corpus.filterrag.kinds import ClassifierKind
 from corpus_guard.detectors.samples import Half
@@ -193,12 +193,12 @@ def _show(evaluation: ScreeningEvaluation) -> None:
     from corpus_guard.evaluation.screening import report
 
     for table in report.report_tables(evaluation.result, evaluation.screeners):
-        cells = [tuple(_COLOURS.get(cell, visible(cell)) for cell in row) for row in table.rows]
+        cells = [tuple(_COLOURS.get(cell, cell) for cell in row) for row in table.rows]
         print_table(table.title, table.columns, cells, right=table.columns[1:-1])
         out.print()
     if evaluation.throughput:
         rows = [
-            (cost.check, f"{cost.chunks:,}", f"{cost.chunks_per_second:,.0f}", f"{cost.share:.1%}")
+            (cost.check, cost.chunks, f"{cost.chunks_per_second:,.0f}", f"{cost.share:.1%}")
             for cost in evaluation.throughput.costs
         ]
         columns = ("check", "chunks", "chunks per second and core", "share of time")
@@ -207,7 +207,7 @@ def _show(evaluation: ScreeningEvaluation) -> None:
         say(f"{name}: {value} ({bound}, {_COLOURS['met' if met else 'missed']})")
 
 
-_COLOURS = {"met": "[green]met[/green]", "missed": "[red]missed[/red]"}
+_COLOURS = {"met": Markup("[green]met[/green]"), "missed": Markup("[red]missed[/red]")}
 
 
 @app.command("drift", cls=ManyFiles)
@@ -246,11 +246,11 @@ def _show_drift(lines: Sequence[DriftRow]) -> None:
         (
             line.edit.value,
             f"{line.share:.0%}",
-            f"{line.n}",
+            line.n,
             _share(line.attributed, line.n),
-            f"{line.wrong}",
+            line.wrong,
             _share(line.false, line.absent),
-            f"{line.sibling}",
+            line.sibling,
         )
         for line in lines
     ]

@@ -279,9 +279,9 @@ def _evaluate_honest(
         return
     rows = [
         (
-            visible(figure.file),
+            figure.file,
             figure.half.value,
-            f"{figure.trusted:,}",
+            figure.trusted,
             f"{figure.flagged} of {figure.texts}",
             f"{figure.flagged / max(1, figure.texts):.1%}",
             f"{figure.embedding_ms:.1f}",

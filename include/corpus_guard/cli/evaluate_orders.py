@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from corpus_guard.cli import console
-from corpus_guard.cli.console import print_json, print_table, say, visible
+from corpus_guard.cli.console import print_json, print_table, say
 from corpus_guard.cli.options import (
     READER_RUNS,
     HonestSentences,
@@ -90,17 +90,10 @@ def orders(
         _print_left_out(table)
     if slices:
         documents = [
-            (
-                visible(row.name),
-                "attack" if row.is_attack else "honest",
-                f"{row.texts:,}",
-                f"{row.held_by_rules:,}",
-                f"{row.held:,}",
-            )
+            (row.name, "attack" if row.is_attack else "honest", row.texts, row.held_by_rules, row.held)
             for row in slices
         ]
-        names = ("slice", "", "documents", "held by rules", "held")
-        print_table("Documents of an open source", names, documents, right=names[2:])
+        print_table("Documents of an open source", ("slice", "", "documents", "held by rules", "held"), documents)
 
 
 def _print_left_out(table: LeftOutTable) -> None:
@@ -109,7 +102,7 @@ def _print_left_out(table: LeftOutTable) -> None:
     goal = table.at_goal
     is_trained = goal.by in LEFT_OUT
     columns = (goal.by if is_trained else "family", "orders caught", "honest alarms")
-    rows = [(visible(row.kind), f"{row.caught}/{row.orders}", f"{row.alarms}/{row.honest}") for row in table.rows]
+    rows = [(row.kind, f"{row.caught}/{row.orders}", f"{row.alarms}/{row.honest}") for row in table.rows]
     title = f"Left out: {goal.by}" if is_trained else goal.by.capitalize()
     print_table(title, columns, rows, right=columns[1:])
     caught, alarms = sum(row.caught for row in table.rows), sum(row.alarms for row in table.rows)

@@ -160,7 +160,7 @@ def _show(result: TracebackResult) -> None:
     print_table(
         "Traceback, in per cent with 95 % intervals drawn by question",
         ("attack", "judge", "DACC", "FPR", "FNR"),
-        [(attack, visible(result.judge_name), figures.dacc.percent, figures.fpr.percent, figures.fnr.percent)],
+        [(attack, result.judge_name, figures.dacc.percent, figures.fpr.percent, figures.fnr.percent)],
         right=("DACC", "FPR", "FNR"),
     )
     say(
@@ -189,7 +189,7 @@ def _show(result: TracebackResult) -> None:
                 name,
                 CountedShare(line.attacked, line.queries).percent,
                 CountedShare(line.right, line.queries).percent,
-                f"{line.failed:,}",
+                line.failed,
             )
             for name, line in result.answered.items()
         ]

@@ -66,7 +66,7 @@ def columns(as_json: Json = False) -> None:
     if as_json:
         console.print_json(meanings)
         return
-    print_table("Columns", ("column", "meaning"), [(visible(name), visible(text)) for name, text in meanings.items()])
+    print_table("Columns", ("column", "meaning"), meanings.items())
 
 
 @app.command("new")

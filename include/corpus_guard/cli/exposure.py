@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from corpus_guard.cli import console
-from corpus_guard.cli.console import format_time, print_table, say, visible
+from corpus_guard.cli.console import Cell, format_time, print_table, say, visible
 from corpus_guard.cli.options import Json
 from corpus_guard.deployment import Deployment
 from corpus_guard.domain import plural
@@ -74,31 +74,25 @@ def _show(measured: Exposure) -> None:
         say(
             f"[yellow]The log begins {_time(measured.log_from)}[/yellow]; the text was there before, and what it reached then is not known"
         )
-    rows: list[tuple[str, ...]] = [
+    rows: list[tuple[Cell, ...]] = [
         (
-            visible((entry.text or f"hash {entry.query_id[:12]}")[:SHOWN]),
-            f"{entry.retrievals:,}",
+            (entry.text or f"hash {entry.query_id[:12]}")[:SHOWN],
+            entry.retrievals,
             _count(entry.shown),
             _time(entry.last),
         )
         for entry in measured.questions
     ]
-    right = ("retrieved", "shown")
     if rows:
-        print_table("Questions", ("question", "retrieved", "shown", "last (UTC)"), rows, right=right)
+        print_table("Questions", ("question", "retrieved", "shown", "last (UTC)"), rows, right=("shown",))
     for title, parties in (("Sessions", measured.sessions), ("Users", measured.users)):
-        rows = [
-            (visible(entry.name), f"{entry.retrievals:,}", _count(entry.shown), _time(entry.last)) for entry in parties
-        ]
+        rows = [(entry.name, entry.retrievals, _count(entry.shown), _time(entry.last)) for entry in parties]
         if rows:
-            print_table(title, ("name", "retrieved", "shown", "last (UTC)"), rows, right=right)
-    rows = [(visible(answer.text[:SHOWN]), f"{answer.times:,}") for answer in measured.answers or ()]
+            print_table(title, ("name", "retrieved", "shown", "last (UTC)"), rows, right=("shown",))
+    rows = [(answer.text[:SHOWN], answer.times) for answer in measured.answers or ()]
     if rows:
-        print_table("Answers given", ("answer", "times"), rows, right=("times",))
-    rows = [
-        (visible(report.report_id[:8]), visible(report.query[:SHOWN]), report.state, report.road.value)
-        for report in measured.reports
-    ]
+        print_table("Answers given", ("answer", "times"), rows)
+    rows = [(each.report_id[:8], each.query[:SHOWN], each.state, each.road.value) for each in measured.reports]
     if rows:
         title = f"{plural(measured.reports_total, 'report')} of wrong answers"
         print_table(title, ("report", "question", "state", "by"), rows)
@@ -108,14 +102,7 @@ def _show_siblings(road_siblings: RoadSiblings) -> None:
     if not road_siblings.total:
         return
     rows = [
-        (
-            visible(entry.source),
-            visible(entry.uri),
-            entry.trust,
-            "yes" if entry.served else "no",
-            ", ".join(entry.roads),
-        )
-        for entry in road_siblings.siblings
+        (entry.source, entry.uri, entry.trust, entry.served, ", ".join(entry.roads)) for entry in road_siblings.siblings
     ]
     title = f"{plural(road_siblings.total, 'document')} came the same road"
     print_table(title, ("source", "document", "trust", "served", "in common"), rows)

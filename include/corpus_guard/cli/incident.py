@@ -48,9 +48,9 @@ def list_(
         (
             incident.incident_id[:8],
             styled(incident.state),
-            format_time(incident.opened_at),
+            incident.opened_at,
             ", ".join(f"{count} {kind}" for kind, count in incident.counts.items()),
-            visible(incident.reason or ""),
+            incident.reason,
         )
         for incident in incidents
     ]
@@ -85,12 +85,7 @@ def show(name: Name, as_json: Json = False) -> None:
     if incident.is_red:
         say(_next_step(incident))
     rows = [
-        (
-            deviation.kind.value,
-            visible(deviation.subject),
-            visible(deviation.message),
-            "yes" if deviation.healable else "no",
-        )
+        (deviation.kind.value, deviation.subject, deviation.message, deviation.healable)
         for deviation in deviations[:SHOWN]
     ]
     print_table("Deviations", ("kind", "subject", "what", "healable"), rows)

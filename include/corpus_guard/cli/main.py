@@ -58,7 +58,7 @@ from corpus_guard.cli import (
     witness,
 )
 from corpus_guard.cli import map as map_command
-from corpus_guard.cli.console import err, format_time, out, print_table, say, say_aside, styled, visible
+from corpus_guard.cli.console import Markup, err, format_time, out, print_table, say, say_aside, styled, visible
 from corpus_guard.cli.options import FromSources, Json, read_questions
 from corpus_guard.cli.source import show_undeclared
 from corpus_guard.deployment import Deployment, new_run_id
@@ -348,21 +348,13 @@ def status(as_json: Json = False) -> None:
             f"[bold red]Incident {name}[/bold red], not acknowledged: {visible(red['summary'])}; see guard incident show {name}"
         )
     numbers = ("documents", "served", "waiting", "rejected", "chunks")
-    rows = [
-        (visible(row["source"]), row["trust"], *(f"{row[name]:,}" for name in numbers)) for row in report["sources"]
-    ]
-    print_table("Sources", ("source", "trust", *numbers), rows, right=numbers)
+    rows = [(row["source"], row["trust"], *(row[name] for name in numbers)) for row in report["sources"]]
+    print_table("Sources", ("source", "trust", *numbers), rows)
     show_undeclared(report["undeclared"])
     if report["sources_problem"]:
         say(f"[bold red]No refresh is possible[/bold red]: {visible(report['sources_problem'])}")
     rows = [
-        (
-            format_time(row["started_at"]),
-            row["kind"],
-            styled(row["state"]),
-            _summary(row["counts"]),
-            visible(row["run_id"]),
-        )
+        (format_time(row["started_at"]), row["kind"], styled(row["state"]), _summary(row["counts"]), row["run_id"])
         for row in report["runs"]
     ]
     print_table("Last runs", ("started (UTC)", "kind", "state", "counts", "run"), rows)
@@ -484,10 +476,11 @@ def main() -> None:
 
 def _print_counts(sealed: Any) -> None:
     verdicts = [(name, sealed[name]) for name in ("accepted", "quarantined", "rejected", "unchanged", "failed")]
-    rows = [(styled(name), f"{count:,}") for name, count in verdicts] + [
-        ("[bold]documents[/bold]", f"{sealed['documents']:,}")
+    rows = [
+        *((styled(name), count) for name, count in verdicts),
+        (Markup("[bold]documents[/bold]"), sealed["documents"]),
     ]
-    print_table("Refresh", ("verdict", "documents"), rows, right=("documents",))
+    print_table("Refresh", ("verdict", "documents"), rows)
 
 
 def _summary(counts: dict[str, Any] | None) -> str:
@@ -495,7 +488,7 @@ def _summary(counts: dict[str, Any] | None) -> str:
     if not counts:
         return ""
     shown = [f"{counts[name]} {name}" for name in names if counts.get(name)]
-    return ", ".join([*shown, *(f"not listed: {visible(source)}" for source in counts.get("unlisted", ()))])
+    return ", ".join([*shown, *(f"not listed: {source}" for source in counts.get("unlisted", ()))])
 
 
 def _fail(message: str, code: int) -> None:

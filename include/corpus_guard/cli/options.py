@@ -13,8 +13,8 @@ from typer.core import TyperCommand
 from corpus_guard.errors import Misuse, why_unreadable
 
 if TYPE_CHECKING:
-    from corpus_guard.review.identities import Identities
-    from corpus_guard.review.reviewer import Reviewer as ReviewerIdentity
+    from corpus_guard.deployment import Deployment
+    from corpus_guard.review.identities import ReviewAct
 
 
 def login_name() -> str:
@@ -91,26 +91,24 @@ LogToMlflow = Annotated[
 ]
 
 
-def command_line_reviewer(name: str) -> ReviewerIdentity:
-    """Return the reviewer who types a command. Anyone with this shell and the ledger's address may use any name."""
-    from corpus_guard.review.reviewer import CLI_AUTH
-    from corpus_guard.review.reviewer import Reviewer as ReviewerIdentity
+def review_act(deployment: Deployment, name: str, key: Path | None, reason: str) -> ReviewAct:
+    """Return the act of the person whose private key the file `key` holds; without a file, of whoever types a command.
 
-    return ReviewerIdentity(name, name, CLI_AUTH)
-
-
-def reviewer_with_key(name: str, key: Path | None, identities: Identities) -> ReviewerIdentity:
-    """Return the reviewer whose private key the file `key` holds; without a file, the one who types a command.
+    Anyone with this shell and the ledger's address may use any name.
 
     Raises:
+        Misuse: there is no reason.
         SettingsError: the file holds no private key, or others can read it.
         NotAllowed: the key belongs to nobody in reviewers.yaml.
     """
-    if key is None:
-        return command_line_reviewer(name)
     from corpus_guard.proof.log.key_files import read_private_key
+    from corpus_guard.review.identities import ReviewAct
+    from corpus_guard.review.reviewer import CLI_AUTH
+    from corpus_guard.review.reviewer import Reviewer as ReviewerIdentity
 
-    return identities.sign_in(read_private_key(key), login_name())
+    identities = deployment.identities
+    person = identities.sign_in(read_private_key(key), login_name()) if key else ReviewerIdentity(name, name, CLI_AUTH)
+    return ReviewAct(person, reason, deployment.screening.digest, identities)
 
 
 def refuse_share_of_nothing(start: Path | None, share: float) -> None:

@@ -12,7 +12,7 @@ import typer
 
 from corpus_guard import errors
 from corpus_guard.cli import console
-from corpus_guard.cli.console import err, format_time, out, print_table, say, say_aside, visible
+from corpus_guard.cli.console import Markup, err, format_time, out, print_table, say, say_aside, visible
 from corpus_guard.cli.options import Json, read_file
 from corpus_guard.deployment import Deployment, new_run_id
 from corpus_guard.domain import plural
@@ -146,23 +146,15 @@ def _show(result: Verification, sources: Mapping[str, str]) -> None:
             (deviation.kind.value, sources.get(deviation.doc_id, deviation.collection or "–"), deviation.healable)
             for deviation in result.deviations
         )
-        rows = [
-            (f"[red]{kind}[/red]", visible(where), f"{count:,}", "yes" if healable else "no")
+        by_kind = [
+            (Markup(f"[red]{kind}[/red]"), where, count, healable)
             for (kind, where, healable), count in counts.most_common()
         ]
-        columns = ("kind", "source or collection", "deviations", "healable")
-        print_table("Deviations by kind", columns, rows, right=("deviations",))
-        rows = [
-            (
-                f"[red]{deviation.kind.value}[/red]",
-                visible(deviation.subject),
-                visible(deviation.message),
-                "yes" if deviation.healable else "no",
-            )
-            for deviation in result.deviations[:DEVIATIONS_SHOWN]
-        ]
+        print_table("Deviations by kind", ("kind", "source or collection", "deviations", "healable"), by_kind)
+        named = result.deviations[:DEVIATIONS_SHOWN]
+        rows = [(Markup(f"[red]{each.kind.value}[/red]"), each.subject, each.message, each.healable) for each in named]
         print_table("Deviations", ("kind", "subject", "what", "healable"), rows)
-        hidden = len(result.deviations) - len(rows) + result.more
+        hidden = len(result.deviations) - len(named) + result.more
         if hidden:
             say(f"{hidden:,} more; --json shows the first {len(result.deviations):,}")
     say(

@@ -91,18 +91,12 @@ def _show_plan(planned: PurgePlan, as_json: bool) -> None:
     if as_json:
         console.print_json({"dry_run": True, "plan": planned.as_dict()})
         return
-    rows: list[tuple[str, ...]] = [
-        (
-            visible(document.source),
-            visible(document.uri),
-            document.trust,
-            "yes" if document.served else "no",
-            str(document.versions),
-        )
+    rows = [
+        (document.source, document.uri, document.trust, document.served, document.versions)
         for document in planned.documents[:DOCUMENTS_SHOWN]
     ]
     columns = ("source", "document", "trust", "served", "versions")
-    print_table(f"{plural(len(planned.documents), 'document')} would be purged", columns, rows, right=("versions",))
+    print_table(f"{plural(len(planned.documents), 'document')} would be purged", columns, rows)
     say_rest(planned.documents, DOCUMENTS_SHOWN)
     unfinished = planned.unfinished
     tables, blobs = ({*planned.files}.difference(unfinished.files), {*planned.blobs}.difference(unfinished.blobs))

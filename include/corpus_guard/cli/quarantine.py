@@ -14,18 +14,18 @@ from rich.panel import Panel
 
 from corpus_guard import errors
 from corpus_guard.cli import console
-from corpus_guard.cli.console import SEVERITY_STYLE, format_time, out, print_table, say, styled, visible
-from corpus_guard.cli.options import AfterPage, FromSource, Json, OwnKey, Reason, Reviewer, reviewer_with_key
+from corpus_guard.cli.console import SEVERITY_STYLE, Cell, format_time, out, print_table, say, styled, visible
+from corpus_guard.cli.options import AfterPage, FromSource, Json, OwnKey, Reason, Reviewer, review_act
 from corpus_guard.deployment import Deployment, new_run_id
 from corpus_guard.domain import plural
 
 if TYPE_CHECKING:
     from corpus_guard.review.decisions import Choice, Decision, DecisionPreview
     from corpus_guard.review.evidence import Contradiction
+    from corpus_guard.review.identities import ReviewAct
     from corpus_guard.review.queue import QueueItem, Sort
     from corpus_guard.review.records import ItemRevision
     from corpus_guard.review.release import ReleaseResult
-    from corpus_guard.review.reviewer import Reviewer as ReviewerIdentity
     from corpus_guard.screening.decoded import DecodedLayer
 
 MAX_REASON_CHARS = 120  # of a finding, in a list
@@ -95,26 +95,20 @@ def list_(
         console.print_json({"total": queue.total, "items": items, "next": queue.next, "facets": queue.facets})
         return
     names = ("item", "risk", "source", "document", "why", "decided")
-    print_table(f"{queue.total} {state}", names, map(_row, queue.items, reasons), right=("risk",))
+    print_table(f"{queue.total} {state}", names, map(_row, queue.items, reasons))
     if queue.items and state == "quarantined":
         say(f"Show one: [bold]guard quarantine show {queue.items[0].version_id[:8]}[/bold]")
     if queue.next:
         say(f"Next page: --after {queue.next}")
 
 
-def _row(item: QueueItem, reason: str) -> tuple[str, ...]:
+def _row(item: QueueItem, reason: str) -> tuple[Cell, ...]:
     marks = [f"{item.pending} 1 of 2, by {item.approved_by}" if item.waits_for_second else item.pending or ""]
     marks += ["served, reopened"] if item.reopened_at else []
     marks += ["escalated"] if item.escalated else []
     marks += ["overdue"] if item.expired else []
-    return (
-        item.version_id[:8],
-        f"{item.risk:.2f}",
-        visible(item.source),
-        visible(item.uri),
-        visible(reason if len(reason) <= MAX_REASON_CHARS else f"{reason[: MAX_REASON_CHARS - 1]}…"),
-        visible(", ".join(filter(None, marks))),
-    )
+    why = reason if len(reason) <= MAX_REASON_CHARS else f"{reason[: MAX_REASON_CHARS - 1]}…"
+    return item.version_id[:8], item.risk, item.source, item.uri, why, ", ".join(filter(None, marks))
 
 
 @app.command("show")
@@ -140,13 +134,7 @@ def show(item: ItemId, as_json: Json = False) -> None:
     if as_json:
         console.print_json(
             {
-                **shown_item.as_dict(),
-                "stamp": version.stamp.as_dict(),
-                "text": version.text,
-                "hidden": version.hidden,
-                "skipped": [{"check": skipped.check, "reason": skipped.reason} for skipped in item_evidence.skipped],
-                "served_version": item_evidence.served_version,
-                "versions": [asdict(row) for row in item_evidence.versions],
+                **item_evidence.as_dict(),
                 "decoded": [
                     [asdict(layer) for layer in decode_finding(finding, version.text, version.hidden)]
                     for finding in shown_item.findings
@@ -154,10 +142,7 @@ def show(item: ItemId, as_json: Json = False) -> None:
                 "contradictions": [
                     asdict(contradiction) if contradiction else None for contradiction in contradictions
                 ],
-                "principal": item_evidence.principal,
-                "siblings": [asdict(sibling) for sibling in item_evidence.siblings],
                 "release": asdict(planned),
-                "decisions": [dict(decision) for decision in item_evidence.history],
             }
         )
         return
@@ -259,8 +244,8 @@ def _decision_command(choice: Choice) -> Callable[..., None]:
     ) -> None:
         narrowed = (source, check, severity, campaign)
         with Deployment() as deployment:
-            by = reviewer_with_key(reviewer, key, deployment.identities)
-            recorded = _record(deployment, choice, items or (), narrowed, by, reason, yes=yes, quiet=as_json)
+            act = review_act(deployment, reviewer, key, reason)
+            recorded = _record(deployment, choice, items or (), narrowed, act, yes=yes, quiet=as_json)
             takes_effect = apply and any(decision.is_complete for decision in recorded)
             applied = deployment.apply_decisions(new_run_id("release")) if takes_effect else None
         if as_json:
@@ -298,10 +283,8 @@ def undo(
     from corpus_guard.review.undo import undo_decision as take_back
 
     with Deployment() as deployment:
-        by = reviewer_with_key(reviewer, key, deployment.identities)
-        digest = deployment.screening.digest
-        decision_id = find_entry_id(deployment.ledger, decision)
-        gone = take_back(deployment.ledger, decision_id, reviewer=by, reason=reason, policy_digest=digest)
+        act = review_act(deployment, reviewer, key, reason)
+        gone = take_back(deployment.ledger, find_entry_id(deployment.ledger, decision), act)
     if as_json:
         console.print_json({"undone": gone})
         return
@@ -313,8 +296,7 @@ def _record(
     choice: Choice,
     names: Sequence[str],
     narrowed: tuple[str | None, ...],
-    reviewer: ReviewerIdentity,
-    reason: str,
+    act: ReviewAct,
     *,
     yes: bool,
     quiet: bool,
@@ -322,19 +304,14 @@ def _record(
     """Record a decision on the items that the command names or selects; several are previewed first."""
     from corpus_guard.review import decisions
     from corpus_guard.review.queue import find_item
-    from corpus_guard.review.reviewer import clean_reason
 
-    reason = clean_reason(reason)
     chosen = _choose_items(deployment, names, narrowed)
-    ledger, rules, identities = deployment.ledger, deployment.policy.review, deployment.identities
+    ledger, rules = deployment.ledger, deployment.policy.review
     if len(chosen) > 1:
         ids = [item.version_id for item in chosen]
-        forecast = decisions.preview_decision(ledger, rules, ids, choice, reviewer, identities)
+        forecast = decisions.preview_decision(ledger, rules, ids, choice, act.reviewer, act.identities)
         _confirm(forecast, [find_item(ledger, name) for name in ids[:NAMES_SHOWN]], yes=yes, quiet=quiet)
-    digest = deployment.screening.digest
-    return decisions.decide(
-        ledger, rules, chosen, choice, reviewer=reviewer, reason=reason, policy_digest=digest, identities=identities
-    )
+    return decisions.decide(ledger, rules, chosen, choice, act)
 
 
 def _choose_items(deployment: Deployment, names: Sequence[str], narrowed: tuple[str | None, ...]) -> list[ItemRevision]:

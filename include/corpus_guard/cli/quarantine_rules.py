@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from corpus_guard.cli import console
-from corpus_guard.cli.console import format_time, out, print_table, say, styled, visible
+from corpus_guard.cli.console import out, print_table, say, styled, visible
 from corpus_guard.cli.options import (
     AfterPage,
     FromSource,
@@ -17,8 +17,7 @@ from corpus_guard.cli.options import (
     OwnKey,
     Reason,
     Reviewer,
-    command_line_reviewer,
-    reviewer_with_key,
+    review_act,
 )
 from corpus_guard.cli.quarantine import name_action, require_known
 from corpus_guard.deployment import Deployment
@@ -76,17 +75,17 @@ def history(
     rows = [
         (
             entry.id[:8],
-            format_time(entry.at),
+            entry.at,
             name_action(entry.kind, entry.purpose, entry.undoes)
             + (" (1 of 2)" if entry.is_first_of_two else "")
             + (" (undone)" if entry.undone_at else ""),
-            visible(f"{entry.reviewer} ({entry.auth})" if entry.auth else entry.reviewer),
-            visible(f"{entry.source} · {entry.uri or entry.code}") if entry.source else visible(entry.subject or ""),
-            visible(entry.reason),
+            f"{entry.reviewer} ({entry.auth})" if entry.auth else entry.reviewer,
+            f"{entry.source} · {entry.uri or entry.code}" if entry.source else entry.subject,
+            entry.reason,
         )
         for entry in history_page.entries
     ]
-    print_table(f"{plural(history_page.total, 'decision')}", ("id", "when", "what", "who", "about", "why"), rows)
+    print_table(plural(history_page.total, "decision"), ("id", "when", "what", "who", "about", "why"), rows)
     if history_page.next:
         say(f"More: --after {history_page.next}")
 
@@ -115,11 +114,8 @@ def mute(
             deployment.policy,
             source,
             code,
-            reviewer=reviewer_with_key(reviewer, key, deployment.identities),
-            reason=reason,
-            policy_digest=deployment.screening.digest,
+            review_act(deployment, reviewer, key, reason),
             version_id=version,
-            identities=deployment.identities,
         )
     _show_mute(made, as_json)
 
@@ -134,14 +130,8 @@ def confirm(mute_id: MuteName, reviewer: Reviewer, reason: Reason, key: OwnKey =
     from corpus_guard.review.muting import confirm_mute as agree
 
     with Deployment() as deployment:
-        made = agree(
-            deployment.ledger,
-            find_entry_id(deployment.ledger, mute_id),
-            reviewer=reviewer_with_key(reviewer, key, deployment.identities),
-            reason=reason,
-            policy_digest=deployment.screening.digest,
-            identities=deployment.identities,
-        )
+        act = review_act(deployment, reviewer, key, reason)
+        made = agree(deployment.ledger, find_entry_id(deployment.ledger, mute_id), act)
     _show_mute(made, as_json)
 
 
@@ -155,14 +145,8 @@ def unmute(mute_id: MuteName, reviewer: Reviewer, reason: Reason, as_json: Json 
     from corpus_guard.review.muting import lift_mute
 
     with Deployment() as deployment:
-        digest = deployment.screening.digest
-        made = lift_mute(
-            deployment.ledger,
-            find_entry_id(deployment.ledger, mute_id),
-            reviewer=command_line_reviewer(reviewer),
-            reason=reason,
-            policy_digest=digest,
-        )
+        act = review_act(deployment, reviewer, None, reason)
+        made = lift_mute(deployment.ledger, find_entry_id(deployment.ledger, mute_id), act)
     _show_mute(made, as_json)
 
 
@@ -183,17 +167,16 @@ def mutes(as_json: Json = False) -> None:
         (
             mute.mute_id[:8],
             mute.state,
-            visible(mute.source),
-            visible(mute.code),
-            visible(mute.proposed_by.name),
-            visible(mute.confirmed_by.name) if mute.confirmed_by else "",
-            visible(mute.reason),
+            mute.source,
+            mute.code,
+            mute.proposed_by.name,
+            mute.confirmed_by.name if mute.confirmed_by else None,
+            mute.reason,
         )
         for mute in listed
     ]
-    print_table(
-        f"{plural(len(rows), 'mute')}", ("id", "state", "source", "code", "proposed by", "confirmed by", "why"), rows
-    )
+    columns = ("id", "state", "source", "code", "proposed by", "confirmed by", "why")
+    print_table(plural(len(rows), "mute"), columns, rows)
 
 
 @app.command("health")
@@ -223,11 +206,7 @@ def health(source: FromSource = None, as_json: Json = False) -> None:
     decided = f"{report['decided']['released']:,} released, {report['decided']['rejected']:,} rejected"
     out.print("; ".join([decided, *([", ".join(times)] if times else [])]))
     rows = [
-        (
-            visible(row["name"]),
-            f"{alarms['count']:,} of {alarms['of']:,}",
-            f"{alarms['low']:.0%} to {alarms['high']:.0%}",
-        )
+        (row["name"], f"{alarms['count']:,} of {alarms['of']:,}", f"{alarms['low']:.0%} to {alarms['high']:.0%}")
         for row in report["checks"]
         for alarms in (row["false_alarms"],)
     ]

@@ -11,7 +11,7 @@ from rich.panel import Panel
 
 from corpus_guard import errors
 from corpus_guard.cli import console
-from corpus_guard.cli.console import format_time, out, print_table, say, styled, visible
+from corpus_guard.cli.console import Markup, out, print_table, say, styled, visible
 from corpus_guard.cli.options import CorrectAnswer, FileFormat, Json, MaxRows, Reporter
 from corpus_guard.deployment import Deployment, new_run_id
 from corpus_guard.domain import json_ready, plural
@@ -157,17 +157,17 @@ def list_(
         (
             report.report_id[:8],
             styled(report.state, STYLES),
-            f"{report.weight:.2f}",
-            f"{report.filings:,}",
+            report.weight,
+            report.filings,
             f"{report.last_reported_at:%Y-%m-%d}",
-            visible(report.query[:SHOWN]),
-            visible(report.output[:SHOWN]),
+            report.query[:SHOWN],
+            report.output[:SHOWN],
         )
         for report in listed
     ]
     columns = ("report", "state", "weight", "filings", "last", "question", "wrong answer")
     title = plural(total, f"{state.replace('_', ' ')} report" if state else "report")
-    print_table(title, columns, rows, right=("weight", "filings"))
+    print_table(title, columns, rows)
 
 
 @app.command("show")
@@ -193,26 +193,26 @@ def show(report: Name, as_json: Json = False) -> None:
             out.print(Panel(visible(text, lines=True), title=title, title_align="left", border_style="dim"))
     rows = [
         (
-            format_time(filing["reported_at"]),
-            visible(filing["reporter"]) or "[dim]unknown[/dim]",
-            f"{filing['counted']:.2f}",
-            visible(filing["session"]),
-            f"{len(filing['served']):,}",
-            visible(filing["origin"]),
+            filing["reported_at"],
+            filing["reporter"] or Markup("[dim]unknown[/dim]"),
+            filing["counted"],
+            filing["session"],
+            len(filing["served"]),
+            filing["origin"],
         )
         for filing in filed
     ]
     columns = ("reported (UTC)", "by", "counts", "session", "chunks", "from")
-    print_table("Filings, newest first", columns, rows, right=("counts", "chunks"))
+    print_table("Filings, newest first", columns, rows)
     if stored.filings > len(filed):
         say(f"{stored.filings - len(filed):,} older filings are not shown")
 
 
 def _show_import(done: Any, where: str | None) -> None:
     names = ("new", "known", "aside", "unmarked", "outside")
-    rows = [(name, f"{getattr(done, name):,}") for name in names] + [("[bold]rows[/bold]", f"{done.rows:,}")]
+    rows = [*((name, getattr(done, name)) for name in names), (Markup("[bold]rows[/bold]"), done.rows)]
     say(f"From {visible(done.source)}")
-    print_table("Rows", ("rows", "count"), rows, right=("count",))
+    print_table("Rows", ("rows", "count"), rows)
     say(f"{plural(done.reports, 'new report')}, {done.reopened:,} reopened, format {', '.join(done.formats)}")
     if done.cut:
         say(f"[yellow]shortened[/yellow]: {done.cut:,} exceeded the maximum length")

@@ -77,5 +77,5 @@ def list_(as_json: Json = False) -> None:
             "add people with [bold]guard reviewer add[/bold]."
         )
         return
-    rows = [tuple(map(visible, (person.name, person.ui, person.os, person.key))) for person in people]
+    rows = [(person.name, person.ui, person.os, person.key) for person in people]
     print_table(str(settings.reviewers), ("name", "review pages", "terminal", "public key"), rows)

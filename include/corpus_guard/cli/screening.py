@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from corpus_guard.cli import console
-from corpus_guard.cli.console import format_time, print_table, say, say_rest, styled, visible
+from corpus_guard.cli.console import Markup, format_time, print_table, say, say_rest, styled, visible
 from corpus_guard.cli.options import FromSource, FromSources, Json
 from corpus_guard.deployment import Deployment, new_run_id
 from corpus_guard.domain import plural
@@ -209,14 +209,14 @@ def _show_forecasts(forecasts: Sequence[Forecast], policy: Policy) -> None:
     columns = ("source", "trust", "documents", "stopped", "95 %", "honest stopped", "reviewers released", "undecided")
     rows = [
         (
-            visible(forecast.source),
+            forecast.source,
             forecast.trust.value,
-            f"{forecast.documents:,}",
+            forecast.documents,
             _percent(forecast.stopped),
             _interval(forecast.stopped),
             f"{forecast.false_alarms.count:,} of {forecast.false_alarms.of:,}",
             f"{forecast.released.count:,} of {forecast.released.of:,}",
-            f"{forecast.outcomes[VersionOutcome.WAITING]:,}",
+            forecast.outcomes[VersionOutcome.WAITING],
         )
         for forecast in forecasts
     ]
@@ -233,21 +233,21 @@ def _show_forecasts(forecasts: Sequence[Forecast], policy: Policy) -> None:
             )
     alarms = [
         (
-            visible(forecast.source),
-            visible(alarm.name) + (" (shadowed)" if alarm.shadowed else ""),
-            f"{alarm.documents:,}",
-            f"{alarm.stopped.count:,}",
+            forecast.source,
+            alarm.name + (" (shadowed)" if alarm.shadowed else ""),
+            alarm.documents,
+            alarm.stopped.count,
             _interval(alarm.stopped),
-            f"{alarm.alone:,}",
-            f"{alarm.released:,}",
-            f"{alarm.rejected:,}",
+            alarm.alone,
+            alarm.released,
+            alarm.rejected,
         )
         for forecast in forecasts
         for alarm in (*forecast.checks, *forecast.codes)
         if alarm.stopped.count or alarm.released or alarm.rejected
     ]
     names = ("source", "check or code", "found", "stopped", "95 %", "alone", "released", "rejected")
-    print_table("By check and code, in documents", names, alarms, right=names[2:])
+    print_table("By check and code, in documents", names, alarms, right=("95 %",))
 
 
 def _show_proposals(forecasts: Sequence[Forecast], target: float) -> None:
@@ -267,24 +267,20 @@ def _show_proposals(forecasts: Sequence[Forecast], target: float) -> None:
 def _show_difference(result: RescreenResult) -> None:
     recorded = "; dry run, nothing was recorded" if result["dry_run"] else ""
     say(f"[bold]{result['examined']:,} judged again, {len(result['moved']):,} changed{recorded}[/bold]")
-    verdicts: list[Any] = [(name, f"{count:,}") for name, count in result["verdicts"].items()]
-    print_table("Verdicts", ("verdict", "documents"), verdicts, right=("documents",))
-    counts = ("before", "after", "gained", "lost")
+    print_table("Verdicts", ("verdict", "documents"), result["verdicts"].items())
     checks = [
-        (visible(name), f"{change['before']:,}", f"{change['after']:,}", f"{change['gained']:,}", f"{change['lost']:,}")
+        (name, change["before"], change["after"], change["gained"], change["lost"])
         for name, change in result["checks"].items()
     ]
-    print_table("Documents with findings", ("check", *counts), checks, right=counts)
+    print_table("Documents with findings", ("check", "before", "after", "gained", "lost"), checks)
     moved = [
         (
             document["version_id"][:8],
-            visible(document["source"]),
-            visible(document["uri"]),
-            f"{styled(document['before'])} → {styled(document['after'])}",
+            document["source"],
+            document["uri"],
+            Markup(f"{styled(document['before'])} → {styled(document['after'])}"),
             f"{document['risk'][0]:.2f} → {document['risk'][1]:.2f}",
-            visible(
-                ", ".join([*(f"+{code}" for code in document["gained"]), *(f"-{code}" for code in document["lost"])])
-            ),
+            ", ".join([*(f"+{code}" for code in document["gained"]), *(f"-{code}" for code in document["lost"])]),
             f"stays: {document['decided']}" if document["decided"] else "",
         )
         for document in result["moved"][:DOCUMENTS_SHOWN]

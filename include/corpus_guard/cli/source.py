@@ -13,7 +13,17 @@ import typer
 
 from corpus_guard import errors
 from corpus_guard.cli import console
-from corpus_guard.cli.console import SEVERITY_STYLE, format_time, print_table, say, say_aside, say_rest, styled, visible
+from corpus_guard.cli.console import (
+    SEVERITY_STYLE,
+    Markup,
+    format_time,
+    print_table,
+    say,
+    say_aside,
+    say_rest,
+    styled,
+    visible,
+)
 from corpus_guard.cli.options import Json, PermanentReason, Reviewer
 from corpus_guard.deployment import Deployment, new_run_id
 from corpus_guard.domain import TrustLevel, plural
@@ -69,18 +79,18 @@ def list_(as_json: Json = False) -> None:
     numbers = ("documents", "served", "waiting")
     rows = [
         (
-            visible(source["name"]),
-            f"{visible(source['kind'])}, {source['trust']}",
-            *(f"{source[name]:,}" for name in numbers),
+            source["name"],
+            f"{source['kind']}, {source['trust']}",
+            *(source[name] for name in numbers),
             format_time(source["last_seen_at"], missing="never"),
-            f"{format_time(source['last_run_at'])} {styled(source['last_run_state'])}"
+            Markup(f"{format_time(source['last_run_at'])} {styled(source['last_run_state'])}")
             if source["last_run"]
             else "none",
         )
         for source in sources
     ]
-    print_table("Sources", ("source", "what", *numbers, "last seen (UTC)", "last run (UTC)"), rows, right=numbers)
-    places = [(visible(source["name"]), visible(source["owner"]), visible(source["url"])) for source in sources]
+    print_table("Sources", ("source", "what", *numbers, "last seen (UTC)", "last run (UTC)"), rows)
+    places = [(source["name"], source["owner"], source["url"]) for source in sources]
     print_table("Locations", ("source", "owner", "url"), places)
     show_undeclared(undeclared)
 
@@ -210,7 +220,7 @@ def retire(
             if as_json:
                 console.print_json({"source": name, "dry_run": True, "documents": rows})
                 return
-            shown = [(visible(row["document"]), "yes" if row["served"] else "no") for row in rows[:DOCUMENTS_SHOWN]]
+            shown = [(row["document"], row["served"]) for row in rows[:DOCUMENTS_SHOWN]]
             print_table(f"{plural(len(rows), 'document')} would be retired", ("document", "served"), shown)
             say_rest(rows, DOCUMENTS_SHOWN)
             say('Nothing was changed. To execute, repeat with [bold]--yes --reason "…"[/bold]')
@@ -301,28 +311,29 @@ def _show(result: Preview) -> None:
         "Expected verdicts",
         ("verdict", "documents", "with shadowed checks"),
         [
-            (styled(name), f"{result.verdicts[name]:,}", f"{result.if_enforced[name]:,}")
+            (styled(name), result.verdicts[name], result.if_enforced[name])
             for name in ("accept", "quarantine", "reject")
         ],
-        right=("documents", "with shadowed checks"),
     )
     _counts("Types", result.types)
     _counts("Fetch failures", result.failed)
     _counts("Problems", result.problems)
     rows = [
         (
-            visible(document.uri),
+            document.uri,
             styled(document.verdict),
-            f"{document.risk:.2f}",
-            "\n".join(
-                f"{styled(severity, SEVERITY_STYLE)} {visible(code)}: {visible(message)}"
-                for severity, code, message in document.findings[:FINDINGS_SHOWN]
+            document.risk,
+            Markup(
+                "\n".join(
+                    f"{styled(severity, SEVERITY_STYLE)} {visible(code)}: {visible(message)}"
+                    for severity, code, message in document.findings[:FINDINGS_SHOWN]
+                )
             ),
         )
         for document in result.riskiest
     ]
     if rows:
-        print_table("Highest risk", ("document", "verdict", "risk", "findings"), rows, right=("risk",))
+        print_table("Highest risk", ("document", "verdict", "risk", "findings"), rows)
     about = "" if result.looked_at == result.listed else f", about {result.chunks_in_all:,} in all"
     say(f"{plural(result.chunks, 'chunk')}{about}. Nothing was recorded, stored or served.")
     if not result.history:
@@ -333,9 +344,7 @@ def _show(result: Preview) -> None:
 
 def _counts(title: str, counts: Mapping[str, int], unit: str = "documents") -> None:
     if counts:
-        pairs = counts.most_common() if isinstance(counts, Counter) else counts.items()
-        rows = [(visible(name), f"{count:,}") for name, count in pairs]
-        print_table(title, ("", unit), rows, right=(unit,))
+        print_table(title, ("", unit), counts.most_common() if isinstance(counts, Counter) else counts.items())
 
 
 def _bytes(count: int) -> str:

@@ -13,7 +13,7 @@ from typer.core import TyperGroup
 
 from corpus_guard import errors
 from corpus_guard.cli import console
-from corpus_guard.cli.console import format_time, print_table, say, say_aside, say_rest, styled, visible
+from corpus_guard.cli.console import Cell, print_table, say, say_aside, say_rest, styled, visible
 from corpus_guard.cli.options import (
     CorrectAnswer,
     Json,
@@ -22,7 +22,7 @@ from corpus_guard.cli.options import (
     PermanentReason,
     Reporter,
     Reviewer,
-    reviewer_with_key,
+    review_act,
 )
 from corpus_guard.deployment import Deployment, new_run_id
 from corpus_guard.domain import plural
@@ -302,10 +302,7 @@ def restore(
                 deployment.ledger,
                 deployment.policy.review,
                 [each.version_id for each in chosen],
-                reviewer=reviewer_with_key(by, key, deployment.identities),
-                reason=reason,
-                policy_digest=deployment.screening.digest,
-                identities=deployment.identities,
+                review_act(deployment, by, key, reason),
             )
             waiting = sum(not decision.is_complete for decision in decided)
             done = deployment.restore(run_id)
@@ -400,18 +397,18 @@ def _show_proposals(
 ) -> None:
     rows = [
         (
-            "yes" if proposal in chosen else "no",
-            f"{proposal.score:.2f}",
+            proposal in chosen,
+            proposal.score,
             document.trust,
-            f"{visible(document.source)} · {visible(document.uri)}",
-            format_time(document.served_since, missing="not served"),
-            f"{document.retrievals:,}",
+            f"{document.source} · {document.uri}",
+            document.served_since or "not served",
+            document.retrievals,
         )
         for proposal in proposals
         for document in proposal.documents
     ]
     columns = ("chosen", "score", "trust", "document", "served since (UTC)", "retrieved")
-    print_table("Accused documents", columns, rows, right=("score", "retrieved"))
+    print_table("Accused documents", columns, rows)
     for proposal in proposals[:TEXTS_SHOWN]:
         say(
             f"[bold]Why[/bold] {visible(proposal.documents[0].uri)}: {visible(proposal.explanation[:EXPLANATION_LENGTH])}"
@@ -425,12 +422,12 @@ def _show_proposals(
 def _show_withdrawn(withdrawn: Sequence[WithdrawnDocument], chosen: Sequence[WithdrawnDocument]) -> None:
     rows = [
         (
-            "yes" if each in chosen else "no",
+            each in chosen,
             each.status.replace("_", " "),
             each.trust,
-            f"{visible(each.source)} · {visible(each.uri)}",
-            format_time(each.withdrawn_at),
-            visible(each.withdrawn_by),
+            f"{each.source} · {each.uri}",
+            each.withdrawn_at,
+            each.withdrawn_by,
             each.version_id[:8],
         )
         for each in withdrawn
@@ -547,7 +544,7 @@ def _show(trace: Trace, complaint: Complaint, sentences: Mapping[str, str]) -> N
     outcome = str(trace.outcome or "unfinished")
     title = f"{plural(len(trace.judged), 'text')} judged, rounds: {trace.iterations:,}"
     rows = [_row(text) for text in trace.judged[:TEXTS_SHOWN]]
-    print_table(title, ("label", "score", "round", "document"), rows, right=("score", "round"))
+    print_table(title, ("label", "score", "round", "document"), rows)
     say_rest(trace.judged, TEXTS_SHOWN)
     named = (
         [text for text in trace.judged if text.label.value == "undecided"] if outcome == "undecided" else trace.accused
@@ -612,31 +609,20 @@ def _show_now(trace: Trace, now: dict[str, list[dict[str, Any]]]) -> None:
     """Show where the accused texts of an earlier corpus are today."""
     names = {place.chunk_id: place.uri for place in trace.accused}
     rows = [
-        (
-            visible(names[chunk]),
-            visible(place["uri"]),
-            place["how"],
-            f"{place['confidence']:.2f}",
-            visible(place["chunk_id"]),
-        )
+        (names[chunk], place["uri"], place["how"], place["confidence"], place["chunk_id"])
         for chunk, places in now.items()
         for place in places[:PLACES_SHOWN]
     ]
     if rows:
         columns = ("accused text", "found in", "found by", "confidence", "chunk")
-        print_table("Today's corpus", columns, rows, right=("confidence",))
+        print_table("Today's corpus", columns, rows)
     elif now:
         say("No accused text is in today's corpus, in any form.")
 
 
-def _row(text: JudgedTextRow) -> tuple[str, ...]:
-    source, uri = (text.source, text.uri) if text.version_id else ("in no ledger", text.uri)
-    return (
-        styled(text.label.value, OUTCOME_STYLES),
-        f"{text.score:.2f}",
-        str(text.iteration),
-        f"{visible(source)} · {visible(uri)}",
-    )
+def _row(text: JudgedTextRow) -> tuple[Cell, ...]:
+    source = text.source if text.version_id else "in no ledger"
+    return styled(text.label.value, OUTCOME_STYLES), text.score, text.iteration, f"{source} · {text.uri}"
 
 
 def _say_next(trace: Trace) -> None:
@@ -667,12 +653,12 @@ def _show_list(traces: list[Trace]) -> None:
         (
             trace.trace_id[:8],
             trace.report_id[:8],
-            format_time(trace.started_at),
+            trace.started_at,
             styled(str(trace.outcome or "unfinished"), OUTCOME_STYLES),
             "" if trace.probability is None else f"{trace.probability:.2f}",
             ", ".join(f"{count:,} {label}" for label, count in trace.counts.items() if count),
             styled(_vote(trace), OUTCOME_STYLES),
-            format_time(trace.as_of),
+            trace.as_of,
         )
         for trace in traces
     ]

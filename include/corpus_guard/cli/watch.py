@@ -9,7 +9,7 @@ import typer
 
 from corpus_guard import errors
 from corpus_guard.cli import console
-from corpus_guard.cli.console import format_time, print_table, say, visible
+from corpus_guard.cli.console import print_table, say
 from corpus_guard.cli.options import Json, MaxRows
 from corpus_guard.cli.report import parse_moment
 from corpus_guard.deployment import Deployment, new_run_id
@@ -53,11 +53,11 @@ def watch(
         limits = result.limits if result else None
         console.print_json({"new": new, "limits": limits, "alerts": [alert.as_dict() for alert in alerts]})
         raise typer.Exit(1 if new else 0)
-    rows: list[tuple[str, ...]] = [
+    rows = [
         (
-            format_time(alert.until),
+            alert.until,
             alert.detector,
-            visible(f"{alert.source} · {alert.uri}" if alert.source else alert.subject),
+            f"{alert.source} · {alert.uri}" if alert.source else alert.subject,
             alert.sentence,
         )
         for alert in alerts

@@ -118,21 +118,16 @@ def show(home: Home, as_json: Json = False) -> None:
         console.print_json({"vkey": witness.verifier.encode(), "logs": logs, "heads": heads, "refusals": refusals})
         return
     say(visible(witness.verifier.encode()))
-    rows = [
-        (visible(row["origin"]), f"{row['size']:,}", row["root"][:16] + "…", _when(row["cosigned_at"])) for row in heads
-    ]
+    rows = [(row["origin"], row["size"], row["root"][:16] + "…", _when(row["cosigned_at"])) for row in heads]
     if rows:
-        print_table("Cosigned last", ("log", "size", "root", "when"), rows, right=("size",))
+        print_table("Cosigned last", ("log", "size", "root", "when"), rows)
     for origin in sorted(set(logs) - {row["origin"] for row in heads}):
         say(f"{visible(origin)}: nothing yet")
     if not refusals:
         say("Nothing was refused.")
         return
-    rows = [
-        (visible(row["origin"]), f"{row['size']:,}", _when(row["refused_at"]), visible(row["reason"]))
-        for row in refusals
-    ]
-    print_table("Refused", ("log", "size", "when", "why"), rows, right=("size",))
+    rows = [(row["origin"], row["size"], _when(row["refused_at"]), row["reason"]) for row in refusals]
+    print_table("Refused", ("log", "size", "when", "why"), rows)
     say("To see both notes of each refusal: [bold]guard witness show --json[/bold]")
 
 

@@ -334,3 +334,5 @@ def _taxon(tag: str, name: str) -> Taxon:
 
 TAXA: Final[Mapping[str, Taxon]] = MappingProxyType({tag: _taxon(tag, name) for tag, name in _NAMES.items()})
 """Meaning of each tag that findings carry (`corpus_guard.screening.tags`)."""
+POISONING: Final = "ATLAS:AML.T0070"
+"""Tag of what a case is about."""

@@ -14,15 +14,15 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment
 
 from corpus_guard import __version__
+from corpus_guard.exports.html_templates import load_templates
 from corpus_guard.forensics import pictures
 from corpus_guard.forensics.cases import Case
 from corpus_guard.forensics.map import CorpusMap, RiskHistogram
 from corpus_guard.forensics.pictures import COLORINGS
 from corpus_guard.forensics.timeline import TimelineEntry
-from corpus_guard.invisible import reveal_invisible
 
 if TYPE_CHECKING:
     from corpus_guard.forensics.exposure import Exposure
@@ -76,21 +76,7 @@ def _render(template: str, written_at: datetime, **values: object) -> str:
 
 @cache
 def _environment() -> Environment:
-    created = Environment(
-        loader=FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=_finalize,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    created = load_templates(TEMPLATES)
     created.filters["moment"] = lambda when: f"{when:%Y-%m-%d %H:%M}" if when else "–"
     created.filters["cut"] = lambda text, size=MAX_CHARACTERS: text if len(text) <= size else f"{text[:size]}…"
     return created
-
-
-def _finalize(value: object) -> object:
-    if value is None:
-        return ""
-    is_markup = hasattr(value, "__html__")
-    return reveal_invisible(value, "\n\t") if isinstance(value, str) and not is_markup else value

@@ -30,6 +30,7 @@ from corpus_guard import __version__
 from corpus_guard.domain import Severity, digest
 from corpus_guard.exports.findings import (
     CHECK_MEANINGS,
+    POISONING,
     TAXA,
     TAXONOMIES,
     ExportedDeviation,
@@ -53,7 +54,6 @@ CREATE, UPDATE, CLOSE = 1, 2, 3
 NEW, IN_PROGRESS, SUPPRESSED, RESOLVED, ARCHIVED = 1, 2, 3, 4, 5
 INCIDENT_CLOSED: Final = 5
 UNKNOWN, FALSE_POSITIVE, TRUE_POSITIVE = 0, 1, 2
-TECHNIQUE: Final = "ATLAS:AML.T0070"
 PRODUCT: Final = {"name": "Corpus Guard", "vendor_name": "Corpus Guard", "version": __version__}
 
 SEVERITY: Final = MappingProxyType(
@@ -88,10 +88,6 @@ def format_case(case: Case, scope: Scope, cause: RootCause, written_at: datetime
     """Return the event, JSON-ready."""
     activity = CLOSE if not case.is_open else UPDATE if case.approvals else CREATE
     verdict = UNKNOWN if case.is_open else TRUE_POSITIVE if scope.accused else FALSE_POSITIVE
-    attack = {
-        "version": TAXONOMIES["ATLAS"][1],
-        "technique": {"uid": TAXA[TECHNIQUE].uid, "name": TAXA[TECHNIQUE].name},
-    }
     opened, written = _milliseconds(case.opened_at), _milliseconds(written_at)
     accused = [
         {
@@ -100,7 +96,7 @@ def format_case(case: Case, scope: Scope, cause: RootCause, written_at: datetime
             "desc": f"source {escape_unprintable(version.source)}, trust {version.trust}, content sha256:{version.content_sha256}",
             "types": ["knowledge base poisoning"],
             "created_time": _milliseconds(datetime.fromisoformat(version.fetched_at)),
-            "attacks": [attack],
+            "attacks": _attacks((POISONING,)),
         }
         for version in scope.accused
     ]
@@ -133,7 +129,7 @@ def format_case(case: Case, scope: Scope, cause: RootCause, written_at: datetime
             "correlation_uid": case.case_id,
             "uid": digest("ocsf-case/v1", [case.case_id, str(activity), str(written)])[:32],
         },
-        "attacks": [attack] if accused else [],
+        "attacks": _attacks((POISONING,)) if accused else [],
     }
 
 

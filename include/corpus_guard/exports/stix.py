@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from corpus_guard.domain import canonical_json
-from corpus_guard.exports.findings import TAXA, escape_unprintable, portable_uri
+from corpus_guard.exports.findings import POISONING, TAXA, escape_unprintable, portable_uri
 
 if TYPE_CHECKING:
     from corpus_guard.forensics.cases import Case
@@ -41,7 +41,6 @@ TLP_AMBER: Final[Object] = {
     "name": "TLP:AMBER",
     "definition": {"tlp": "amber"},
 }
-TECHNIQUE: Final = "ATLAS:AML.T0070"
 
 
 def format_bundle(case: Case, scope: Scope, cause: RootCause, written_at: datetime) -> Object:
@@ -51,12 +50,12 @@ def format_bundle(case: Case, scope: Scope, cause: RootCause, written_at: dateti
     author = identity["id"]
     pattern = _own(
         "attack-pattern",
-        TECHNIQUE,
+        POISONING,
         created,
         created,
         author,
-        name=TAXA[TECHNIQUE].name,
-        external_references=[{"source_name": "mitre-atlas", "external_id": TAXA[TECHNIQUE].uid}],
+        name=TAXA[POISONING].name,
+        external_references=[{"source_name": "mitre-atlas", "external_id": TAXA[POISONING].uid}],
     )
     objects = [TLP_AMBER, identity, pattern]
     for version in scope.accused:

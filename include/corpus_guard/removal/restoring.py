@@ -50,9 +50,8 @@ from corpus_guard.proof.sealing import seal_run
 from corpus_guard.removal import withdrawal
 from corpus_guard.removal.purge_targets import group_by_content, removal_targets, versions_with_equal_content
 from corpus_guard.review.decisions import Decision, decide
-from corpus_guard.review.identities import NOBODY, Identities
+from corpus_guard.review.identities import ReviewAct
 from corpus_guard.review.records import current_revisions, load_reviews, load_versions
-from corpus_guard.review.reviewer import Reviewer
 from corpus_guard.review.serving import serve_batch
 from corpus_guard.screening.policy import ReviewRules
 from corpus_guard.settings import Settings
@@ -158,11 +157,7 @@ def request_restore(
     ledger: Ledger,
     rules: ReviewRules,
     version_ids: Collection[str],
-    *,
-    reviewer: Reviewer,
-    reason: str,
-    policy_digest: str,
-    identities: Identities = NOBODY,
+    act: ReviewAct,
 ) -> list[Decision]:
     """Decide to bring withdrawn versions back, with those of equal content. It takes effect by `apply_restores`.
 
@@ -170,7 +165,7 @@ def request_restore(
         The decisions; none for versions that are served again, or whose restore is decided and waits to take effect.
 
     Raises:
-        Misuse: nothing is named, no reason is given, or the content was purged.
+        Misuse: nothing is named, or the content was purged.
         UnknownSubject: no withdrawal took one of these versions.
         Stale: a version was rejected since, or changed meanwhile.
         NotAllowed: it needs two people, and this reviewer cannot be one of them.
@@ -194,17 +189,7 @@ def request_restore(
         return []
     with ledger.read() as connection:
         items = current_revisions(connection, load_versions(connection, to_decide).values())
-    return decide(
-        ledger,
-        rules,
-        items,
-        "release",
-        reviewer=reviewer,
-        reason=reason,
-        policy_digest=policy_digest,
-        identities=identities,
-        purpose=Purpose.RESTORE,
-    )
+    return decide(ledger, rules, items, "release", act, purpose=Purpose.RESTORE)
 
 
 def restore(

@@ -27,7 +27,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from types import MappingProxyType
-from typing import Final, Literal
+from typing import Final, Literal, Self
 
 import sqlalchemy as sa
 
@@ -39,9 +39,9 @@ from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.queries import Row
 from corpus_guard.ledger.states import ActCause, Purpose, ReviewAction, VersionState
 from corpus_guard.ledger.tables import acts, decisions
-from corpus_guard.review.identities import NOBODY, Identities
+from corpus_guard.review.identities import NOBODY, Identities, ReviewAct
 from corpus_guard.review.records import ItemRevision, ReviewRecord, VersionReview, load_reviews, load_versions
-from corpus_guard.review.reviewer import Reviewer, clean_reason
+from corpus_guard.review.reviewer import Reviewer
 from corpus_guard.screening.policy import ReviewRules
 
 Choice = Literal["release", "reject", "escalate"]
@@ -107,11 +107,8 @@ def decide(
     rules: ReviewRules,
     items: Sequence[ItemRevision],
     choice: Choice,
+    act: ReviewAct,
     *,
-    reviewer: Reviewer,
-    reason: str,
-    policy_digest: str,
-    identities: Identities = NOBODY,
     purpose: Purpose | None = None,
 ) -> list[Decision]:
     """Decide on items, all of them or none; return the decisions in their order.
@@ -123,34 +120,25 @@ def decide(
             quarantine.
 
     Raises:
-        Misuse: no reason, no item, too many items, or the same item twice.
+        Misuse: no item, too many items, or the same item twice.
         UnknownSubject: an item is not in the ledger.
         Stale: an item no longer waits, or changed since the reviewer saw it.
         NotAllowed: the release needs two people, and this reviewer gave the first approval or cannot be one of the two.
     """
-    reason = clean_reason(reason)
     version_ids = _checked_ids([item.version_id for item in items], choice)
     revisions = {item.version_id: item.revision for item in items}
     with ledger.write() as connection:
-        rows = load_versions(connection, version_ids, lock=True)
-        reviews = load_reviews(connection, version_ids)
+        question = _Question.load(connection, version_ids, rules, choice, purpose, lock=True)
         refusals = [
-            (item.version_id, error)
+            error
             for item in items
-            if (
-                error := _refusal(
-                    item.version_id, item.revision, rows, reviews, rules, choice, reviewer, identities, purpose
-                )
-            )
+            if (error := question.refusal(item.version_id, act.reviewer, act.identities, item.revision))
         ]
         if refusals:
             raise _combined_error(refusals, len(items))
         when = now()
-        made = [
-            _make_decision(rows[version_id], reviews[version_id], rules, choice, reviewer, reason, when)
-            for version_id in version_ids
-        ]
-        _insert_decisions(connection, made, rows, revisions, rules, policy_digest, purpose)
+        made = [question.decision(version_id, act, when) for version_id in version_ids]
+        _insert_decisions(connection, question, made, revisions, act.policy_digest)
     return [decision for decision, _ in made]
 
 
@@ -169,23 +157,21 @@ def preview_decision(
     """
     version_ids = _checked_ids(version_ids, choice)
     with ledger.read() as connection:
-        rows = load_versions(connection, version_ids)
-        reviews = load_reviews(connection, version_ids)
+        question = _Question.load(connection, version_ids, rules, choice)
     refused: list[tuple[str, str]] = []
     revisions: dict[str, str] = {}
     by_source, by_trust, by_severity = Counter[str](), Counter[str](), Counter[str]()
     approvals = Counter[tuple[int, int]]()
     for version_id in version_ids:
-        row, review = rows.get(version_id), reviews[version_id]
-        error = _refusal(version_id, None, rows, reviews, rules, choice, reviewer, identities)
-        if error or row is None:
+        if error := question.refusal(version_id, reviewer, identities):
             refused.append((version_id, str(error)))
             continue
-        revisions[version_id] = review.revision(row)
+        row = question.rows[version_id]
+        revisions[version_id] = question.reviews[version_id].revision(row)
         by_source[row.source] += 1
         by_trust[row.trust] += 1
         by_severity[row.severity or Severity.INFO.value] += 1
-        approvals[_approval(row, review, rules, choice)] += 1
+        approvals[question.approval(version_id)] += 1
     return DecisionPreview(
         choice=choice,
         items=len(revisions),
@@ -208,34 +194,77 @@ def _checked_ids(version_ids: Sequence[str], choice: str) -> list[str]:
     return [version_id.replace("\x00", "") for version_id in version_ids]
 
 
-def _refusal(
-    version_id: str,
-    revision: str | None,
-    rows: Mapping[str, Row],
-    reviews: Mapping[str, VersionReview],
-    rules: ReviewRules,
-    choice: Choice,
-    reviewer: Reviewer,
-    identities: Identities,
-    purpose: Purpose | None = None,
-) -> Misuse | None:
-    """Return the error that keeps this item from being decided; None if nothing does."""
-    row = rows.get(version_id)
-    if row is None:
-        return UnknownSubject(f"item {version_id[:64]!r} is not in the ledger; see `guard quarantine list`")
-    if problem := _NOT_DECIDABLE[purpose](row):
-        return Stale(f"item {version_id} {problem}")
-    review = reviews[version_id]
-    first = review.first_approval
-    if _approval(row, review, rules, choice)[1] == 2 and (
-        problem := identities.pair_problem(first.reviewer if first else None, reviewer, "already released")
-    ):
-        return NotAllowed(f"item {version_id} {problem}")
-    if revision is not None and revision != review.revision(row):
-        last = review.records[-1] if review.records else None
-        change = f"{last.reviewer.name}: {last.kind}" if last else "it was screened again"
-        return Stale(f"item {version_id} changed since you looked at it ({change}); look again, nothing was changed")
-    return None
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """A choice about versions, with what the ledger holds of them."""
+
+    rules: ReviewRules
+    choice: Choice
+    purpose: Purpose | None
+    rows: Mapping[str, Row]
+    reviews: Mapping[str, VersionReview]
+
+    @classmethod
+    def load(
+        cls,
+        connection: sa.Connection,
+        version_ids: Sequence[str],
+        rules: ReviewRules,
+        choice: Choice,
+        purpose: Purpose | None = None,
+        *,
+        lock: bool = False,
+    ) -> Self:
+        rows = load_versions(connection, version_ids, lock=lock)
+        return cls(rules, choice, purpose, rows, load_reviews(connection, version_ids))
+
+    def refusal(
+        self, version_id: str, reviewer: Reviewer, identities: Identities, revision: str | None = None
+    ) -> Misuse | None:
+        """Return the error that keeps this item from being decided; None if nothing does."""
+        row = self.rows.get(version_id)
+        if row is None:
+            return UnknownSubject(f"item {version_id[:64]!r} is not in the ledger; see `guard quarantine list`")
+        if problem := _NOT_DECIDABLE[self.purpose](row):
+            return Stale(f"item {version_id} {problem}")
+        review = self.reviews[version_id]
+        first = review.first_approval
+        if self.approval(version_id)[1] == 2 and (
+            problem := identities.pair_problem(first.reviewer if first else None, reviewer, "already released")
+        ):
+            return NotAllowed(f"item {version_id} {problem}")
+        if revision is not None and revision != review.revision(row):
+            last = review.records[-1] if review.records else None
+            change = f"{last.reviewer.name}: {last.kind}" if last else "it was screened again"
+            return Stale(
+                f"item {version_id} changed since you looked at it ({change}); look again, nothing was changed"
+            )
+        return None
+
+    def approval(self, version_id: str) -> tuple[int, int]:
+        """Return which approval a decision would be, of how many."""
+        row, first = self.rows[version_id], self.reviews[version_id].first_approval
+        severity = Severity(row.severity) if row.severity else None
+        if self.choice != "release" or not (self.rules.needs_two(TrustLevel(row.trust), severity) or first):
+            return 1, 1
+        return (2 if first else 1), 2
+
+    def decision(self, version_id: str, act: ReviewAct, when: datetime) -> tuple[Decision, ReviewRecord | None]:
+        """Return a decision, and the first approval that it completes, if any."""
+        approval, of = self.approval(version_id)
+        kind = "act/v1" if self.choice == "escalate" else "decision/v1"
+        parts = [version_id, self.choice, act.reviewer.id, act.reviewer.auth, when.isoformat()]
+        decision = Decision(
+            decision_id=digest(kind, parts)[:32],
+            version_id=version_id,
+            verdict=self.choice,
+            reviewer=act.reviewer,
+            reason=act.reason,
+            approval=approval,
+            of=of,
+            decided_at=when,
+        )
+        return decision, self.reviews[version_id].first_approval if approval == 2 else None
 
 
 def _not_waiting(row: Row) -> str:
@@ -264,11 +293,11 @@ _NOT_DECIDABLE: Final[Mapping[Purpose | None, Callable[[Row], str]]] = MappingPr
 )
 
 
-def _combined_error(refusals: Sequence[tuple[str, Misuse]], item_count: int) -> Misuse:
+def _combined_error(refusals: Sequence[Misuse], item_count: int) -> Misuse:
     """Return one error for all refused items: the most severe kind, with its first message."""
-    kinds = [type(error) for _, error in refusals]
+    kinds = [type(error) for error in refusals]
     worst = next(kind for kind in (UnknownSubject, NotAllowed, Stale) if kind in kinds)
-    first = next(error for _, error in refusals if type(error) is worst)
+    first = next(error for error in refusals if type(error) is worst)
     if len(refusals) == 1:
         return first
     return worst(
@@ -276,42 +305,12 @@ def _combined_error(refusals: Sequence[tuple[str, Misuse]], item_count: int) -> 
     )
 
 
-def _approval(row: Row, review: VersionReview, rules: ReviewRules, choice: Choice) -> tuple[int, int]:
-    """Return which approval a decision would be, of how many."""
-    severity = Severity(row.severity) if row.severity else None
-    if choice != "release" or not (rules.needs_two(TrustLevel(row.trust), severity) or review.first_approval):
-        return 1, 1
-    return (2 if review.first_approval else 1), 2
-
-
-def _make_decision(
-    row: Row, review: VersionReview, rules: ReviewRules, choice: Choice, reviewer: Reviewer, reason: str, when: datetime
-) -> tuple[Decision, ReviewRecord | None]:
-    """Return a decision, and the first approval that it completes, if any."""
-    approval, of = _approval(row, review, rules, choice)
-    kind = "act/v1" if choice == "escalate" else "decision/v1"
-    parts = [row.version_id, choice, reviewer.id, reviewer.auth, when.isoformat()]
-    decision = Decision(
-        decision_id=digest(kind, parts)[:32],
-        version_id=row.version_id,
-        verdict=choice,
-        reviewer=reviewer,
-        reason=reason,
-        approval=approval,
-        of=of,
-        decided_at=when,
-    )
-    return decision, review.first_approval if approval == 2 else None
-
-
 def _insert_decisions(
     connection: sa.Connection,
+    question: _Question,
     made: Sequence[tuple[Decision, ReviewRecord | None]],
-    rows: Mapping[str, Row],
     revisions: Mapping[str, str],
-    rules: ReviewRules,
     policy_digest: str,
-    purpose: Purpose | None,
 ) -> None:
     """Insert decisions (escalations as acts) and their events."""
     inserts: list[dict[str, object]] = []
@@ -319,7 +318,7 @@ def _insert_decisions(
         reviewer = decision.reviewer
         row: dict[str, object] = {
             "version_id": decision.version_id,
-            "content_sha256": rows[decision.version_id].content_sha256,
+            "content_sha256": question.rows[decision.version_id].content_sha256,
             "reviewer": reviewer.name,
             "reviewer_id": reviewer.id,
             "auth": reviewer.auth,
@@ -337,12 +336,12 @@ def _insert_decisions(
             "verdict": decision.verdict,
             "lacking": decision.of - decision.approval,
             "completes": first.id if first else None,
-            "purpose": purpose.value if purpose else None,
+            "purpose": question.purpose.value if question.purpose else None,
         }
         signature = _signature(decision, row)
-        append_event(connection, "decided", decision.version_id, "", **row, rules=rules.digest, **signature)
+        append_event(connection, "decided", decision.version_id, "", **row, rules=question.rules.digest, **signature)
         inserts.append({**row, "decided_at": decision.decided_at})
-    table = acts if made[0][0].verdict == "escalate" else decisions
+    table = acts if question.choice == "escalate" else decisions
     connection.execute(table.insert(), inserts)
 
 

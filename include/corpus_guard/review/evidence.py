@@ -17,7 +17,7 @@ import sqlalchemy as sa
 
 from corpus_guard.batches import Storage
 from corpus_guard.batches.reading import read_checked_versions
-from corpus_guard.domain import Finding, Skipped, Span, Stamp, TrustLevel, Version
+from corpus_guard.domain import Finding, Skipped, Span, TrustLevel, Version, json_ready
 from corpus_guard.errors import GuardError, UnknownSubject
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.queries import rows_by_id
@@ -117,10 +117,19 @@ class ItemEvidence:
     siblings: tuple[Sibling, ...]  # other documents of the same principal, newest first
     policy_digest: str  # of the policy that gave the verdict
 
-    @property
-    def stamp(self) -> Stamp:
-        """Provenance of the version."""
-        return self.version.stamp
+    def as_dict(self) -> dict[str, object]:
+        """Return the evidence JSON-ready, without the text of the version that is served."""
+        return {
+            **self.item.as_dict(),
+            "stamp": self.version.stamp.as_dict(),
+            "text": self.version.text,
+            "hidden": self.version.hidden,
+            **{
+                name: json_ready(getattr(self, name))
+                for name in ("skipped", "served_version", "versions", "principal", "siblings")
+            },
+            "decisions": json_ready(self.history),
+        }
 
 
 def load_evidence(ledger: Ledger, storage: Storage, item: QueueItem) -> ItemEvidence:

@@ -11,16 +11,17 @@ import sqlalchemy as sa
 from corpus_guard.domain import JsonRecord
 from corpus_guard.errors import Misuse, require_one_of
 from corpus_guard.ledger import Ledger
+from corpus_guard.ledger.paging import PageOrder
 from corpus_guard.ledger.queries import Row, record_from_row
 from corpus_guard.ledger.short_ids import find_id
 from corpus_guard.ledger.states import Purpose, ReviewAction
 from corpus_guard.ledger.tables import documents, versions
-from corpus_guard.review.queue import decode_cursor, encode_cursor
 from corpus_guard.review.records import REVIEW_RECORDS
 
 MAX_PAGE_SIZE: Final = 500  # entries
 ACTIONS: Final = (*ReviewAction, *Purpose)
 """Values of `HistoryEntry.action`."""
+ORDER: Final = PageOrder("history", "newest", ((REVIEW_RECORDS.c.at, True), (REVIEW_RECORDS.c.id, False)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,17 +107,16 @@ def load_history(
         )
         .select_from(joined)
         .where(*conditions)
-        .order_by(columns.at.desc(), columns.id)
+        .order_by(*ORDER.columns)
         .limit(size + 1)
     )
     if after is not None:
-        at, last_id = _decode_position(after)
-        statement = statement.where(sa.or_(columns.at < at, sa.and_(columns.at == at, columns.id > last_id)))
+        statement = statement.where(ORDER.behind(ORDER.position(after)))
     with ledger.read() as connection:
         rows = connection.execute(statement).all()
         total = connection.scalar(sa.select(sa.func.count()).select_from(joined).where(*conditions)) or 0
     page_rows = rows[:size]
-    next_cursor = encode_cursor([page_rows[-1].at.isoformat(), page_rows[-1].id]) if len(rows) > size else None
+    next_cursor = ORDER.cursor([page_rows[-1].at, page_rows[-1].id]) if len(rows) > size else None
     return HistoryPage(tuple(map(_build_entry, page_rows)), total, next_cursor)
 
 
@@ -133,15 +133,3 @@ def find_entry_id(ledger: Ledger, prefix: str) -> str:
 def _build_entry(row: Row) -> HistoryEntry:
     source = row.document_or_mute_source or ""
     return record_from_row(HistoryEntry, row, source=source, is_first_of_two=bool(row.lacking))
-
-
-def _decode_position(token: str) -> tuple[datetime, str]:
-    invalid = Misuse("the page cursor does not belong to the history; start from the first page")
-    try:
-        timestamp, last_id = decode_cursor(token)
-        at = datetime.fromisoformat(str(timestamp))
-    except ValueError as error:
-        raise invalid from error
-    if at.tzinfo is None or not isinstance(last_id, str) or "\x00" in last_id:
-        raise invalid
-    return at, last_id

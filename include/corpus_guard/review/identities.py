@@ -14,7 +14,7 @@ Rules, where a release or a mute needs two people
     * both halves are checked when they are given, and the first again when the second comes.
 
 Not done here: protecting the file. Whoever may write it can add a person; every change of it is an event that reviewers
-are told about (`corpus_guard.review.configuration`).
+are told about (`corpus_guard.pipeline.configuration`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final
 
-import yaml
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -32,9 +31,9 @@ from corpus_guard.errors import Misuse, NotAllowed, SettingsError
 from corpus_guard.proof.log.key_files import write_durably, write_private_key
 from corpus_guard.proof.log.note import Signer, VerifierKey
 from corpus_guard.proof.signed_acts import KEY_AUTH
-from corpus_guard.review.reviewer import CLI_AUTH, Reviewer
+from corpus_guard.review.reviewer import CLI_AUTH, Reviewer, clean_reason
 from corpus_guard.settings import Settings, load_yaml, validate
-from corpus_guard.yaml_text import parse_yaml
+from corpus_guard.yaml_text import append_entry, parse_yaml
 
 LOGINS: Final = ("name", "ui", "os", "key")
 """Fields of a person; each value belongs to one person."""
@@ -161,6 +160,27 @@ NOBODY: Final = Identities()
 """No ``reviewers.yaml``."""
 
 
+@dataclass(frozen=True, slots=True)
+class ReviewAct:
+    """An act of a person in the review: who, why, and what was in force.
+
+    Raises:
+        Misuse: there is no reason, or it is too long.
+    """
+
+    reviewer: Reviewer
+    reason: str  # kept for good
+    policy_digest: str = ""
+    identities: Identities = NOBODY
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "reason", clean_reason(self.reason))
+
+    def pair_problem(self, first: Reviewer | None, verb: str) -> str:
+        """Return why it cannot be half of what two people do; see `Identities.pair_problem`."""
+        return self.identities.pair_problem(first, self.reviewer, verb)
+
+
 def load_identities(settings: Settings) -> Identities:
     """Read ``reviewers.yaml``.
 
@@ -180,20 +200,8 @@ def add_person(file: Path, person: Person) -> None:
         Misuse: the list is not written with one entry per line, so nothing can be appended.
     """
     before = file.read_text(encoding="utf-8") if file.exists() else ""
-    before = before if before.strip() else "reviewers:\n"
-    entry = yaml.safe_dump([person.model_dump(exclude_defaults=True)], sort_keys=False, allow_unicode=True, width=1_000)
-    text = before.rstrip("\n") + "\n" + "".join(f"  {line}\n" for line in entry.splitlines())
-    listed = (parse_yaml(before, str(file)) or {}).get("reviewers") or []
-    by_hand = Misuse(
-        f"{file}: its list is not written with one entry per line, indented by two (  - name: …); add the person by hand"
-    )
-    try:
-        content = parse_yaml(text, str(file))
-    except SettingsError as error:
-        raise by_hand from error
-    if content != {"reviewers": [*listed, person.model_dump(exclude_defaults=True)]}:
-        raise by_hand
-    validate(content, _ReviewersFile, where=str(file))
+    text = append_entry(before, "reviewers", person.model_dump(exclude_defaults=True), str(file))
+    validate(parse_yaml(text, str(file)), _ReviewersFile, where=str(file))
     write_durably(file, text.encode(), 0o644)
 
 

@@ -25,9 +25,9 @@ from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.queries import Row, is_sqlite
 from corpus_guard.ledger.states import MuteState, ReviewAction
 from corpus_guard.ledger.tables import acts, documents, findings
-from corpus_guard.review.identities import NOBODY, Identities
+from corpus_guard.review.identities import ReviewAct
 from corpus_guard.review.records import record_act
-from corpus_guard.review.reviewer import Reviewer, clean_reason
+from corpus_guard.review.reviewer import Reviewer
 from corpus_guard.screening.policy import Policy
 from corpus_guard.screening.runner import is_mutable
 
@@ -72,12 +72,9 @@ def propose_mute(
     policy: Policy,
     source: str,
     code: str,
+    act: ReviewAct,
     *,
-    reviewer: Reviewer,
-    reason: str,
-    policy_digest: str,
     version_id: str | None = None,
-    identities: Identities = NOBODY,
 ) -> Mute:
     """Propose to mute a code in a source. Nothing is muted until another person confirms.
 
@@ -86,18 +83,17 @@ def propose_mute(
         code: code of a finding, such as ``instructions.override``.
 
     Raises:
-        Misuse: no reason, or this code cannot be muted.
+        Misuse: this code cannot be muted.
         NotAllowed: this reviewer cannot be one of the two people.
         UnknownSubject: no such source, or no check ever reported this code.
         Stale: the code is already muted in this source, or proposed to be.
     """
-    reason = clean_reason(reason)
     if not is_mutable(code) or code in policy.reject:
         raise Misuse(
             f"findings {code[:80]!r} cannot be muted: a check failed, the document was not read completely, "
             "or the policy rejects them"
         )
-    if problem := identities.pair_problem(None, reviewer, "proposed"):
+    if problem := act.pair_problem(None, "proposed"):
         raise NotAllowed(f"a mute {problem}")
     with ledger.write() as connection:
         _lock_mutes(connection)
@@ -110,57 +106,42 @@ def propose_mute(
         for mute in _load_mutes(connection):
             if (mute.source, mute.code) == (source, code) and mute.state is not MuteState.LIFTED:
                 raise Stale(f"{code} is already {mute.state} for {source}, by {mute.proposed_by.name}: {mute.mute_id}")
-        mute_id = record_act(
-            connection, ReviewAction.MUTE, reviewer, reason, policy_digest, now(),
-            source=source, code=code, version_id=version_id,
-        )  # fmt: skip
+        mute_id = record_act(connection, ReviewAction.MUTE, act, now(), source=source, code=code, version_id=version_id)
         return _find_mute(connection, mute_id)
 
 
-def confirm_mute(
-    ledger: Ledger,
-    mute_id: str,
-    *,
-    reviewer: Reviewer,
-    reason: str,
-    policy_digest: str,
-    identities: Identities = NOBODY,
-) -> Mute:
+def confirm_mute(ledger: Ledger, mute_id: str, act: ReviewAct) -> Mute:
     """Confirm a mute that another person proposed. It applies from the next screening of its source.
 
     Raises:
-        Misuse: no reason.
         UnknownSubject: no such mute.
         NotAllowed: the same person proposed it, or this reviewer cannot be one of the two people.
         Stale: it is already active, or was lifted.
     """
-    reason = clean_reason(reason)
     with ledger.write() as connection:
         _lock_mutes(connection)
         mute = _find_mute(connection, mute_id)
         if mute.state is not MuteState.PROPOSED:
             raise Stale(f"mute {mute.mute_id} is {mute.state}; nothing was changed")
-        if problem := identities.pair_problem(mute.proposed_by, reviewer, "proposed"):
+        if problem := act.pair_problem(mute.proposed_by, "proposed"):
             raise NotAllowed(f"mute {mute.mute_id} {problem}")
-        record_act(connection, ReviewAction.CONFIRM, reviewer, reason, policy_digest, now(), subject=mute.mute_id)
+        record_act(connection, ReviewAction.CONFIRM, act, now(), subject=mute.mute_id)
         return _find_mute(connection, mute.mute_id)
 
 
-def lift_mute(ledger: Ledger, mute_id: str, *, reviewer: Reviewer, reason: str, policy_digest: str) -> Mute:
+def lift_mute(ledger: Ledger, mute_id: str, act: ReviewAct) -> Mute:
     """End a mute, or a proposal. One person suffices, because more findings count afterwards.
 
     Raises:
-        Misuse: no reason.
         UnknownSubject: no such mute.
         Stale: it was already lifted.
     """
-    reason = clean_reason(reason)
     with ledger.write() as connection:
         _lock_mutes(connection)
         mute = _find_mute(connection, mute_id)
         if mute.state is MuteState.LIFTED:
             raise Stale(f"mute {mute.mute_id} was already lifted; nothing was changed")
-        record_act(connection, ReviewAction.LIFT, reviewer, reason, policy_digest, now(), subject=mute.mute_id)
+        record_act(connection, ReviewAction.LIFT, act, now(), subject=mute.mute_id)
         return _find_mute(connection, mute.mute_id)
 
 

@@ -24,9 +24,9 @@ from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.tables import documents, findings, versions, waits_for_decision
 from corpus_guard.review.decisions import MAX_ITEMS, decide
 from corpus_guard.review.health import OverdueItems, find_overdue
+from corpus_guard.review.identities import ReviewAct
 from corpus_guard.review.queue import QueueFilter, list_revisions
 from corpus_guard.review.records import has_complete_decision, latest_versions
-from corpus_guard.review.reviewer import Reviewer
 from corpus_guard.screening.policy import ReviewRules
 
 REMINDER_INTERVAL: Final = timedelta(days=1)
@@ -90,9 +90,7 @@ def count_waiting(ledger: Ledger, run_ids: Sequence[str] = ()) -> WaitingCounts:
     return WaitingCounts(sum(by_check.values()), _largest_first(by_check), _largest_first(by_source))
 
 
-def escalate_undecided(
-    ledger: Ledger, rules: ReviewRules, run_ids: Sequence[str], *, reviewer: Reviewer, reason: str, policy_digest: str
-) -> int:
+def escalate_undecided(ledger: Ledger, rules: ReviewRules, run_ids: Sequence[str], act: ReviewAct) -> int:
     """Escalate the undecided items of these runs (of all, if none is named).
 
     Return how many; raises what `decide` raises.
@@ -100,7 +98,7 @@ def escalate_undecided(
     filters = [QueueFilter(run_id=run_id, undecided=True) for run_id in run_ids] or [QueueFilter(undecided=True)]
     items = [item for criteria in filters for item in list_revisions(ledger, criteria, limit=MAX_ESCALATED_ITEMS)]
     for batch in in_batches(items, MAX_ITEMS):
-        decide(ledger, rules, batch, "escalate", reviewer=reviewer, reason=reason, policy_digest=policy_digest)
+        decide(ledger, rules, batch, "escalate", act)
     return len(items)
 
 

@@ -12,20 +12,19 @@ Rules
 
 from __future__ import annotations
 
-import base64
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal
 
-import orjson
 import sqlalchemy as sa
 
 from corpus_guard.domain import Finding, JsonRecord, Severity, TrustLevel
 from corpus_guard.errors import Misuse, require_one_of
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.ledger import now
+from corpus_guard.ledger.paging import PageOrder
 from corpus_guard.ledger.queries import Row, finding_from_row, select_in_batches
 from corpus_guard.ledger.short_ids import find_id
 from corpus_guard.ledger.states import VERSION_STATES, VersionState
@@ -36,8 +35,6 @@ MAX_PAGE_SIZE: Final = 200  # items
 
 Sort = Literal["risk", "age", "source"]
 SORTS: Final[tuple[Sort, ...]] = ("risk", "age", "source")
-SortKeys: TypeAlias = Sequence[tuple[sa.ColumnElement[Any], bool]]
-"""Columns, each with True if it sorts in descending order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,17 +138,17 @@ def load_page(
     require_one_of("sort", sort, SORTS)
     if not 1 <= size <= MAX_PAGE_SIZE:
         raise Misuse(f"page size: expected 1 to {MAX_PAGE_SIZE} items, got {size}")
-    keys = _sort_keys(sort, criteria)
+    order = _page_order(sort, criteria)
     statement = _select_items(latest_versions()).where(*_conditions(criteria))
     if after is not None:
-        statement = statement.where(_follows(keys, _decode_position(after, sort)))
+        statement = statement.where(order.behind(order.position(after)))
     with ledger.read() as connection:
-        rows = connection.execute(statement.order_by(*_order(keys)).limit(size + 1)).all()
+        rows = connection.execute(statement.order_by(*order.columns).limit(size + 1)).all()
         page_rows = rows[:size]
         items = _build_items(connection, page_rows)
         facets = {**_count_facets(connection, criteria), "campaign": _count_campaigns(connection, criteria, page_rows)}
     total = sum(facets["source"].values())
-    next_cursor = _encode_position(page_rows[-1], sort) if len(rows) > size else None
+    next_cursor = order.cursor(_position(page_rows[-1], sort)) if len(rows) > size else None
     return QueuePage(_group_by_campaign(items), total, next_cursor, facets)
 
 
@@ -178,12 +175,12 @@ def find_next_item(
         criteria, sort: as in `load_page`.
     """
     criteria = replace(criteria or QueueFilter(), undecided=True)
-    keys = _sort_keys(sort, criteria)
+    order = _page_order(sort, criteria)
     others = _select_items(latest_versions()).where(*_conditions(criteria), versions.c.version_id != item.version_id)
-    behind = others.where(_follows(keys, _position(item, sort)))
+    behind = others.where(order.behind(_position(item, sort)))
     with ledger.read() as connection:
         for statement in (behind, others):
-            row = connection.execute(statement.order_by(*_order(keys)).limit(1)).first()
+            row = connection.execute(statement.order_by(*order.columns).limit(1)).first()
             if row is not None:
                 return str(row.version_id)
     return None
@@ -195,29 +192,12 @@ def list_revisions(ledger: Ledger, criteria: QueueFilter, *, limit: int = 1_000)
     Raises:
         Misuse: more than `limit` items match.
     """
-    statement = _select_items(latest_versions()).where(*_conditions(criteria)).order_by(*_order(_KEYS["risk"]))
+    statement = _select_items(latest_versions()).where(*_conditions(criteria)).order_by(*_ORDERS["risk"].columns)
     with ledger.read() as connection:
         rows = connection.execute(statement.limit(limit + 1)).all()
         if len(rows) > limit:
             raise Misuse(f"more than {limit:,} items match; narrow the filter")
         return current_revisions(connection, rows)
-
-
-def encode_cursor(values: Sequence[object]) -> str:
-    """Return JSON values as a token that needs no escaping in a URL."""
-    return base64.urlsafe_b64encode(orjson.dumps(values)).decode().rstrip("=")
-
-
-def decode_cursor(token: str) -> list[object]:
-    """Return the values of a token. It may come from anybody: validate each value.
-
-    Raises:
-        ValueError: it is not a token of `encode_cursor`.
-    """
-    values = orjson.loads(base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True))
-    if not isinstance(values, list):
-        raise ValueError("not a list")  # noqa: TRY004
-    return values
 
 
 def _select_items(joined: sa.Join | None = None) -> sa.Select[Any]:
@@ -234,25 +214,21 @@ def _select_items(joined: sa.Join | None = None) -> sa.Select[Any]:
 
 
 _SINCE = sa.func.coalesce(versions.c.waits_since, versions.c.judged_at)
-_KEYS: Final[Mapping[str, SortKeys]] = {
-    "risk": ((versions.c.risk, True), (versions.c.campaign, True), (versions.c.version_id, True)),
-    "age": ((versions.c.waits_since, False), (versions.c.version_id, False)),
-    "judged": ((_SINCE, False), (versions.c.version_id, False)),  # items that are decided, or never waited
-    "source": ((documents.c.source, False), (versions.c.risk, True), (versions.c.version_id, False)),
+_ORDERS: Final[Mapping[Sort, PageOrder]] = {
+    "risk": PageOrder(
+        "queue", "risk", ((versions.c.risk, True), (versions.c.campaign, True), (versions.c.version_id, True))
+    ),
+    "age": PageOrder("queue", "age", ((versions.c.waits_since, False), (versions.c.version_id, False))),
+    "source": PageOrder(
+        "queue", "source", ((documents.c.source, False), (versions.c.risk, True), (versions.c.version_id, False))
+    ),
 }
-_CURSOR_TYPES: Final[Mapping[Sort, Sequence[type]]] = {
-    "risk": (float, str, str),
-    "age": (datetime, str),
-    "source": (str, float, str),
-}
+_BY_AGE_OF_DECIDED: Final = PageOrder("queue", "age", ((_SINCE, False), (versions.c.version_id, False)))
+"""Items that are decided, or never waited."""
 
 
-def _sort_keys(sort: Sort, criteria: QueueFilter) -> SortKeys:
-    return _KEYS[sort if sort != "age" or criteria.state == VersionState.QUARANTINED else "judged"]
-
-
-def _order(keys: SortKeys) -> list[sa.ColumnElement[Any]]:
-    return [column.desc() if descending else column.asc() for column, descending in keys]
+def _page_order(sort: Sort, criteria: QueueFilter) -> PageOrder:
+    return _ORDERS[sort] if sort != "age" or criteria.state == VersionState.QUARANTINED else _BY_AGE_OF_DECIDED
 
 
 def _conditions(criteria: QueueFilter) -> list[sa.ColumnElement[bool]]:
@@ -288,18 +264,6 @@ def _conditions(criteria: QueueFilter) -> list[sa.ColumnElement[bool]]:
     return conditions
 
 
-def _follows(keys: SortKeys, position: Sequence[object]) -> sa.ColumnElement[bool]:
-    """Select rows behind `position` in the order of `keys`."""
-    if len({descending for _, descending in keys}) == 1:  # one comparison, which an index can answer
-        columns, values = sa.tuple_(*(column for column, _ in keys)), sa.tuple_(*position)
-        return columns < values if keys[0][1] else columns > values
-    alternatives = []
-    for index, ((column, descending), value) in enumerate(zip(keys, position, strict=True)):
-        equal = [earlier == position[number] for number, (earlier, _) in enumerate(keys[:index])]
-        alternatives.append(sa.and_(*equal, column < value if descending else column > value))
-    return sa.or_(*alternatives)
-
-
 def _position(row: Row | QueueItem, sort: Sort) -> list[Any]:
     """Return the values that an item is sorted by."""
     return {
@@ -307,34 +271,6 @@ def _position(row: Row | QueueItem, sort: Sort) -> list[Any]:
         "age": [row.waits_since or row.judged_at, row.version_id],
         "source": [row.source, row.risk, row.version_id],
     }[sort]
-
-
-def _encode_position(row: Row, sort: Sort) -> str:
-    values = (value.isoformat() if isinstance(value, datetime) else value for value in _position(row, sort))
-    return encode_cursor([sort, *values])
-
-
-def _decode_position(token: str, sort: Sort) -> list[object]:
-    invalid = Misuse("the page cursor does not belong to this queue and order; start from the first page")
-    try:
-        cursor_sort, *values = decode_cursor(token)
-        position = [_cursor_value(value, kind) for value, kind in zip(values, _CURSOR_TYPES[sort], strict=True)]
-    except ValueError as error:
-        raise invalid from error
-    if cursor_sort != sort:
-        raise invalid
-    return position
-
-
-def _cursor_value(value: object, kind: type) -> object:
-    if kind is float and isinstance(value, int | float):
-        return float(value)
-    if isinstance(value, str) and "\x00" not in value:
-        if kind is str:
-            return value
-        if kind is datetime and (when := datetime.fromisoformat(value)).tzinfo is not None:
-            return when
-    raise ValueError(f"not a {kind.__name__}")
 
 
 def _count_facets(connection: sa.Connection, criteria: QueueFilter) -> dict[str, dict[str, int]]:

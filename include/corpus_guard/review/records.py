@@ -14,6 +14,7 @@ from corpus_guard.ledger.event_log import append_event
 from corpus_guard.ledger.queries import Row, rows_by_id, select_in_batches
 from corpus_guard.ledger.states import DECISIVE_ACTIONS, ActCause, ReviewAction
 from corpus_guard.ledger.tables import acts, decision_stands, decisions, documents, versions
+from corpus_guard.review.identities import ReviewAct
 from corpus_guard.review.reviewer import Reviewer
 
 _UNDONE_DECISION = (
@@ -245,9 +246,7 @@ def escalated_for_time() -> sa.ColumnElement[bool]:
 def record_act(
     connection: sa.Connection,
     kind: ReviewAction,
-    reviewer: Reviewer,
-    reason: str,
-    policy_digest: str,
+    act: ReviewAct,
     when: datetime,
     *,
     cause: ActCause = ActCause.PERSON,
@@ -259,6 +258,7 @@ def record_act(
         cause: a person, or the time to decide is over.
         columns: further columns of the table `acts`.
     """
+    reviewer = act.reviewer
     details = (f"{name}={value}" for name, value in sorted(columns.items()))
     parts = [kind, reviewer.id, reviewer.auth, when.isoformat(), *details]
     row: dict[str, str | None] = {
@@ -268,8 +268,8 @@ def record_act(
         "reviewer_id": reviewer.id,
         "reviewer": reviewer.name,
         "auth": reviewer.auth,
-        "reason": reason,
-        "policy_digest": policy_digest,
+        "reason": act.reason,
+        "policy_digest": act.policy_digest,
         **columns,
     }
     connection.execute(acts.insert().values(**row, done_at=when))

@@ -18,6 +18,7 @@ from corpus_guard.ledger.ledger import now
 from corpus_guard.ledger.queries import Row
 from corpus_guard.ledger.states import DECISIVE_ACTIONS, ActCause, ReviewAction, VersionState
 from corpus_guard.ledger.tables import acts, decisions, documents, versions, waits_for_decision
+from corpus_guard.review.identities import ReviewAct
 from corpus_guard.review.records import (
     ReviewRecord,
     VersionReview,
@@ -28,7 +29,7 @@ from corpus_guard.review.records import (
     load_versions,
     record_act,
 )
-from corpus_guard.review.reviewer import Reviewer, clean_reason
+from corpus_guard.review.reviewer import Reviewer
 from corpus_guard.screening.policy import ReviewRules
 
 SYSTEM_REVIEWER: Final = Reviewer("corpus-guard", "corpus-guard", "corpus-guard")
@@ -36,9 +37,7 @@ SYSTEM_REVIEWER: Final = Reviewer("corpus-guard", "corpus-guard", "corpus-guard"
 LAPSED: Final = "the same bytes read differently with another parser; nobody has seen the new text"
 
 
-def undo_decision(
-    ledger: Ledger, decision_id: str, *, reviewer: Reviewer, reason: str, policy_digest: str = ""
-) -> list[str]:
+def undo_decision(ledger: Ledger, decision_id: str, act: ReviewAct) -> list[str]:
     """Undo a decision that has not taken effect, or the rejection that keeps a document out. The undoing is recorded.
 
     Args:
@@ -49,11 +48,9 @@ def undo_decision(
         undoes those that it replaced, so that the item waits again.
 
     Raises:
-        Misuse: no reason.
         UnknownSubject: no such decision.
         Stale: it took effect and is no rejection in force, or was already undone.
     """
-    reason = clean_reason(reason)
     with ledger.write() as connection:
         version_id = _decided_version(connection, decision_id)
         row = load_versions(connection, [version_id], lock=True)[version_id]
@@ -86,10 +83,7 @@ def undo_decision(
                 .where(decisions.c.decision_id == record.id, decisions.c.undone_at.is_(None))
                 .values(undone_at=when)
             )
-            record_act(
-                connection, ReviewAction.UNDO, reviewer, reason, policy_digest, when,
-                version_id=version_id, subject=record.id,
-            )  # fmt: skip
+            record_act(connection, ReviewAction.UNDO, act, when, version_id=version_id, subject=record.id)
         if row.state == VersionState.REJECTED and any(record.kind is ReviewAction.REJECT for record in affected):
             # The same bytes came again, or were screened again, while only the rejection kept them out.
             _quarantine_again(connection, version_id)
@@ -158,7 +152,7 @@ def lapse_releases(ledger: Ledger, version_ids: Sequence[str], *, policy_digest:
     Returns:
         Ids of the undone releases.
     """
-    when = now()
+    when, act = now(), ReviewAct(SYSTEM_REVIEWER, LAPSED, policy_digest)
     lapsed: list[str] = []
     for batch in in_batches(version_ids):
         with ledger.write() as connection:
@@ -175,7 +169,7 @@ def lapse_releases(ledger: Ledger, version_ids: Sequence[str], *, policy_digest:
                     decisions.update().where(decisions.c.decision_id == row.decision_id).values(undone_at=when)
                 )
                 record_act(
-                    connection, ReviewAction.UNDO, SYSTEM_REVIEWER, LAPSED, policy_digest, when,
+                    connection, ReviewAction.UNDO, act, when,
                     cause=ActCause.EXPIRED, version_id=row.version_id, subject=row.decision_id,
                 )  # fmt: skip
         lapsed.extend(row.decision_id for row in releases)
@@ -203,6 +197,7 @@ def escalate_expired(ledger: Ledger, rules: ReviewRules, *, policy_digest: str =
         .order_by(versions.c.version_id)
     )
     reason = f"nobody decided within {rules.expire_days:g} days; it stays as it is"
+    act = ReviewAct(SYSTEM_REVIEWER, reason, policy_digest)
     expired_ids = [row.version_id for row in ledger.rows(statement)]
     count = 0
     for batch in in_batches(expired_ids):
@@ -211,7 +206,7 @@ def escalate_expired(ledger: Ledger, rules: ReviewRules, *, policy_digest: str =
             rows = connection.execute(statement.where(versions.c.version_id.in_(batch))).all()
             for row in rows:
                 record_act(
-                    connection, ReviewAction.ESCALATE, SYSTEM_REVIEWER, reason, policy_digest, when,
+                    connection, ReviewAction.ESCALATE, act, when,
                     cause=ActCause.EXPIRED, version_id=row.version_id, content_sha256=row.content_sha256,
                 )  # fmt: skip
         count += len(rows)

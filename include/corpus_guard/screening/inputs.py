@@ -20,7 +20,15 @@ from corpus_guard.intake.sources.config import RowFields
 from corpus_guard.intake.sources.folder import FolderConfig
 from corpus_guard.intake.sources.row_files import reader_for
 from corpus_guard.intake.sources.rows import ROW_SUFFIXES, RowsConfig
-from corpus_guard.intake.sources.source import Fetched, FetchFailed, Outcome, Source, SourceItem, utf8_path
+from corpus_guard.intake.sources.source import (
+    Fetched,
+    FetchFailed,
+    Outcome,
+    Source,
+    SourceContext,
+    SourceItem,
+    utf8_path,
+)
 from corpus_guard.intake.sources.sources_file import open_source
 from corpus_guard.intake.stamps import make_version
 from corpus_guard.settings import Settings
@@ -131,13 +139,13 @@ def _open(path: Path, trust: TrustLevel, settings: Settings, columns: RowColumns
         has_id = declared is None or columns.id in declared
         fields = RowFields(text=columns.text, id=columns.id if has_id else None)
         rows = RowsConfig(kind="rows", url=str(path), fields=fields, name=name, owner=owner, trust=trust)
-        return open_source(rows, max_bytes=settings.max_document_bytes)
+        return open_source(rows, SourceContext(settings.max_document_bytes))
     folder = path.resolve().parent if path.is_file() else path
     config = FolderConfig(kind="folder", url=str(folder), name=name, owner=owner, trust=trust)
     return (
         _SingleFile(path, config, settings)
         if path.is_file()
-        else open_source(config, max_bytes=settings.max_document_bytes)
+        else open_source(config, SourceContext(settings.max_document_bytes))
     )
 
 
@@ -179,7 +187,7 @@ class _SingleFile:
     def __init__(self, path: Path, folder: FolderConfig, settings: Settings) -> None:
         self.name, self.owner, self.trust = folder.name, folder.owner, folder.trust
         self._path = path
-        self._folder = open_source(folder, max_bytes=settings.max_document_bytes)
+        self._folder = open_source(folder, SourceContext(settings.max_document_bytes))
 
     def list(self) -> Iterator[SourceItem]:
         """Yield the file."""

@@ -27,9 +27,8 @@ from corpus_guard.ledger.tables import chunks, documents, publications, retrieve
 from corpus_guard.removal.purge_targets import group_by_content
 from corpus_guard.removal.withdrawal import withdrawal_id
 from corpus_guard.review.decisions import Decision, decide
-from corpus_guard.review.identities import NOBODY, Identities
+from corpus_guard.review.identities import ReviewAct
 from corpus_guard.review.records import current_revisions, load_versions
-from corpus_guard.review.reviewer import Reviewer
 from corpus_guard.screening.policy import ReviewRules
 from corpus_guard.traceback.cleared import cleared_versions
 from corpus_guard.traceback.records import find_not_reproduced
@@ -182,11 +181,7 @@ def decide_proposal(
     rules: ReviewRules,
     trace_id: str,
     proposal_id: str,
-    *,
-    reviewer: Reviewer,
-    reason: str,
-    policy_digest: str,
-    identities: Identities = NOBODY,
+    act: ReviewAct,
 ) -> list[Decision]:
     """Decide to withdraw what a trace proposes.
 
@@ -197,23 +192,12 @@ def decide_proposal(
 
     Raises:
         Stale: the trace does not propose this, or no longer.
-        Misuse: no reason is given.
     """
     proposal = find_proposal(ledger, trace_id, proposal_id)
     with ledger.read() as connection:
         rows = load_versions(connection, proposal.versions).values()
         items = current_revisions(connection, [row for row in rows if row.state != VersionState.REJECTED])
-    return decide(
-        ledger,
-        rules,
-        items,
-        "reject",
-        reviewer=reviewer,
-        reason=reason,
-        policy_digest=policy_digest,
-        identities=identities,
-        purpose=Purpose.WITHDRAW,
-    )
+    return decide(ledger, rules, items, "reject", act, purpose=Purpose.WITHDRAW)
 
 
 def find_proposal(ledger: Ledger, trace_id: str, proposal_id: str) -> WithdrawalProposal:

@@ -77,16 +77,7 @@ def item(request: Request, version_id: str) -> dict[str, object]:
     evidence = load_evidence(deployment.ledger, deployment.storage, find_item(deployment.ledger, version_id))
     release = preview_release(deployment.ledger, deployment.store, deployment.policy, evidence.item)
     return {
-        **evidence.item.as_dict(),
-        "text": evidence.version.text,
-        "hidden": evidence.version.hidden,
-        "stamp": evidence.version.stamp.as_dict(),
-        "skipped": [{"check": skipped.check, "reason": skipped.reason} for skipped in evidence.skipped],
-        "served_version": evidence.served_version,
-        "versions": json_ready(evidence.versions),
-        "principal": evidence.principal,
-        "siblings": json_ready(evidence.siblings),
-        "decisions": json_ready(evidence.history),
+        **evidence.as_dict(),
         "release": json_ready(release),
         "policy_digest": deployment.screening.digest,
     }

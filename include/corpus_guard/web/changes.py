@@ -5,8 +5,6 @@ The app protects this router: permission, same origin, JSON, header, rate limit.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, HTTPException, Path, Request
@@ -19,7 +17,7 @@ from corpus_guard.proof.incidents import end_incident
 from corpus_guard.removal.restoring import request_restore
 from corpus_guard.review import decisions, muting
 from corpus_guard.review.decisions import MAX_ITEMS, Choice
-from corpus_guard.review.muting import Mute
+from corpus_guard.review.identities import ReviewAct
 from corpus_guard.review.queue import find_item
 from corpus_guard.review.records import ItemRevision
 from corpus_guard.review.reviewer import MAX_REASON_CHARS, Reviewer, clean_reason
@@ -125,10 +123,7 @@ def decide(request: Request, body: DecisionBody) -> dict[str, object]:
         deployment.policy.review,
         [ItemRevision(item.version_id, item.revision) for item in body.items],
         body.choice,
-        reviewer=current_reviewer(request),
-        reason=body.reason,
-        policy_digest=deployment.screening.digest,
-        identities=deployment.identities,
+        _act(request, body.reason),
     )
     return {"decisions": [decision.as_dict() for decision in made]}
 
@@ -136,14 +131,7 @@ def decide(request: Request, body: DecisionBody) -> dict[str, object]:
 @router.post("/decisions/{decision_id}/undo", summary="Undo a decision that has not taken effect")
 def undo(request: Request, decision_id: PathId, body: ReasonBody) -> dict[str, object]:
     """The undoing is recorded. Undoing the first of two approvals undoes the second as well."""
-    deployment = current_deployment(request)
-    undone = undo_decision(
-        deployment.ledger,
-        decision_id,
-        reviewer=current_reviewer(request),
-        reason=body.reason,
-        policy_digest=deployment.screening.digest,
-    )
+    undone = undo_decision(current_deployment(request).ledger, decision_id, _act(request, body.reason))
     return {"undone": list(undone)}
 
 
@@ -157,11 +145,8 @@ def mute(request: Request, body: MuteBody) -> dict[str, object]:
         deployment.policy,
         item.source,
         body.code,
-        reviewer=current_reviewer(request),
-        reason=body.reason,
-        policy_digest=deployment.screening.digest,
+        _act(request, body.reason),
         version_id=item.version_id,
-        identities=deployment.identities,
     )
     return proposal.as_dict()
 
@@ -169,14 +154,13 @@ def mute(request: Request, body: MuteBody) -> dict[str, object]:
 @router.post("/mutes/{mute_id}/confirm", summary="Confirm a mute that another person proposed")
 def confirm(request: Request, mute_id: PathId, body: ReasonBody) -> dict[str, object]:
     """The mute applies from the next screening of its source."""
-    identities = current_deployment(request).identities
-    return _change_mute(request, partial(muting.confirm_mute, identities=identities), mute_id, body)
+    return muting.confirm_mute(current_deployment(request).ledger, mute_id, _act(request, body.reason)).as_dict()
 
 
 @router.post("/mutes/{mute_id}/lift", summary="End a mute, or a proposal")
 def lift(request: Request, mute_id: PathId, body: ReasonBody) -> dict[str, object]:
     """One person suffices, because more findings count afterwards."""
-    return _change_mute(request, muting.lift_mute, mute_id, body)
+    return muting.lift_mute(current_deployment(request).ledger, mute_id, _act(request, body.reason)).as_dict()
 
 
 @router.post(
@@ -188,21 +172,18 @@ def withdraw(request: Request, body: WithdrawalBody) -> dict[str, object]:
     Kept, the same report does not accuse the document again. If the proposal changed since it was read, the response is 409.
     """
     deployment = current_deployment(request)
-    reviewer = current_reviewer(request)
+    act = _act(request, body.reason)
     if body.choice == "keep":
         proposal = find_proposal(deployment.ledger, body.trace_id, body.proposal_id)
         plan = plan_withdrawal(deployment.ledger, [body.trace_id], [proposal.version_id])
-        refuse_withdrawal(deployment.ledger, "", plan, reviewer.name, clean_reason(body.reason))
+        refuse_withdrawal(deployment.ledger, "", plan, act.reviewer.name, act.reason)
         return {"decisions": [], "message": "Kept in service. The same report does not accuse it again."}
     made = decide_proposal(
         deployment.ledger,
         deployment.policy.review,
         body.trace_id,
         body.proposal_id,
-        reviewer=reviewer,
-        reason=body.reason,
-        policy_digest=deployment.screening.digest,
-        identities=deployment.identities,
+        act,
     )
     message = "Withdrawal recorded. It takes effect with the next run of quarantine_release; until then you can undo it in History."
     return {"decisions": [decision.as_dict() for decision in made], "message": message}
@@ -216,10 +197,7 @@ def restore(request: Request, body: RestoreBody) -> dict[str, object]:
         deployment.ledger,
         deployment.policy.review,
         [body.version_id],
-        reviewer=current_reviewer(request),
-        reason=body.reason,
-        policy_digest=deployment.screening.digest,
-        identities=deployment.identities,
+        _act(request, body.reason),
     )
     if any(not decision.is_complete for decision in made):
         message = "Recorded. A second reviewer must also restore it."
@@ -255,13 +233,9 @@ def acknowledge(request: Request, incident_id: PathId, body: ReasonBody) -> dict
     return incident.as_dict()
 
 
-def _change_mute(request: Request, change: Callable[..., Mute], mute_id: str, body: ReasonBody) -> dict[str, object]:
+def _act(request: Request, reason: str) -> ReviewAct:
     deployment = current_deployment(request)
-    digest = deployment.screening.digest
-    changed = change(
-        deployment.ledger, mute_id, reviewer=current_reviewer(request), reason=body.reason, policy_digest=digest
-    )
-    return changed.as_dict()
+    return ReviewAct(current_reviewer(request), reason, deployment.screening.digest, deployment.identities)
 
 
 def current_reviewer(request: Request) -> Reviewer:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
@@ -11,8 +10,9 @@ import sqlalchemy as sa
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
-from corpus_guard.errors import Misuse, require_one_of
+from corpus_guard.errors import require_one_of
 from corpus_guard.ledger import Ledger
+from corpus_guard.ledger.paging import PageOrder
 from corpus_guard.ledger.runs import run_state
 from corpus_guard.ledger.states import VERSION_STATES, PublicationState, RunKind
 from corpus_guard.ledger.tables import documents, events, publications, runs, versions
@@ -26,12 +26,17 @@ router = APIRouter()
 
 PAGE_SIZE: Final = 50  # documents
 DocumentSort = Literal["path", "risk", "newest"]
-SORT_COLUMNS: Final[Mapping[DocumentSort, tuple[tuple[sa.Column[Any], ...], bool]]] = {
-    "path": ((documents.c.source, documents.c.uri, documents.c.doc_id), False),
-    "risk": ((versions.c.risk, documents.c.doc_id), True),
-    "newest": ((documents.c.latest_fetched_at, documents.c.doc_id), True),
+ORDERS: Final[Mapping[DocumentSort, PageOrder]] = {
+    "path": PageOrder(
+        "list of documents",
+        "path",
+        ((documents.c.source, False), (documents.c.uri, False), (documents.c.doc_id, False)),
+    ),
+    "risk": PageOrder("list of documents", "risk", ((versions.c.risk, True), (documents.c.doc_id, True))),
+    "newest": PageOrder(
+        "list of documents", "newest", ((documents.c.latest_fetched_at, True), (documents.c.doc_id, True))
+    ),
 }
-"""Sort → columns, and whether the greatest comes first."""
 MAX_INCIDENTS: Final = 10  # in the table
 MAX_BARS: Final = 40  # refreshes that are drawn
 MAX_NOTES: Final = 5  # about incidents, above everything else
@@ -64,7 +69,7 @@ def corpus(
         max_notes=MAX_NOTES,
         incidents=incidents[:MAX_INCIDENTS],
         documents=page[:PAGE_SIZE],
-        next=_page_end(page[PAGE_SIZE - 1], sort) if len(page) > PAGE_SIZE else "",
+        next=_page_end(page[PAGE_SIZE - 1], ORDERS[sort]) if len(page) > PAGE_SIZE else "",
         states=VERSION_STATES,
         filters={"source": source, "state": state, "text": text, "sort": sort},
     )
@@ -134,14 +139,9 @@ def list_documents(
         conditions.append(versions.c.state == state)
     if text:
         conditions.append(documents.c.uri.icontains(text, autoescape=True))
-    columns, descends = SORT_COLUMNS[sort]
+    order = ORDERS[sort]
     if after:
-        keys = [
-            sa.literal(value, column.type)
-            for column, value in zip(columns, _read_page_end(after, columns), strict=True)
-        ]
-        here, there = sa.tuple_(*columns), sa.tuple_(*keys)
-        conditions.append(here < there if descends else here > there)
+        conditions.append(order.behind(order.position(after)))
     statement = (
         sa.select(
             *documents.c["doc_id", "source", "uri", "trust", "latest_version", "latest_fetched_at", "target_version"],
@@ -150,32 +150,12 @@ def list_documents(
         )
         .join(versions, versions.c.version_id == documents.c.latest_version)
         .where(*conditions)
-        .order_by(*(column.desc() if descends else column for column in columns))
+        .order_by(*order.columns)
         .limit(PAGE_SIZE + 1)
     )
     with ledger.read() as connection:
         return [dict(row) for row in connection.execute(statement).mappings()]
 
 
-def _page_end(row: Mapping[str, Any], sort: DocumentSort) -> str:
-    """Return where a page ends: the values that it is sorted by, as JSON."""
-    values = [row[column.name] for column in SORT_COLUMNS[sort][0]]
-    return json.dumps([value.isoformat() if isinstance(value, datetime) else value for value in values])
-
-
-def _read_page_end(after: str, columns: Sequence[sa.Column[Any]]) -> list[Any]:
-    try:
-        pairs = zip(columns, json.loads(after), strict=True)
-        return [_READERS.get(column.name, str)(value) for column, value in pairs]
-    except (TypeError, ValueError):
-        raise Misuse("after: no page of this list ends there; begin with the first page") from None
-
-
-def _read_moment(value: str) -> datetime:
-    moment = datetime.fromisoformat(value)
-    if moment.tzinfo is None:
-        raise ValueError("expected a time with a time zone")
-    return moment
-
-
-_READERS: Final[Mapping[str, Callable[[Any], Any]]] = {"risk": float, "latest_fetched_at": _read_moment}
+def _page_end(row: Mapping[str, Any], order: PageOrder) -> str:
+    return order.cursor([row[column.name] for column, _ in order.keys])

@@ -43,29 +43,6 @@ class RatePlot:
 
 
 @dataclass(frozen=True, slots=True)
-class DayBar:
-    """Decisions of one day: released below, rejected above."""
-
-    x: float
-    released_y: float
-    released_height: float
-    rejected_y: float
-    rejected_height: float
-    description: str
-
-
-@dataclass(frozen=True, slots=True)
-class DayPlot:
-    """Stacked bars, one per day."""
-
-    bars: tuple[DayBar, ...]
-    width: float  # of a bar
-    max_count: int  # decisions on the busiest day
-    first: str
-    last: str
-
-
-@dataclass(frozen=True, slots=True)
 class RefreshRun:
     """A refresh: when it began, how it ended, and how many documents it judged."""
 
@@ -75,24 +52,34 @@ class RefreshRun:
 
 
 @dataclass(frozen=True, slots=True)
-class RunBar:
-    """One run: a bar with a part for each verdict, accepted lowest."""
+class Bar:
+    """A bar of one part for each count, the first one lowest."""
 
     x: float
-    parts: tuple[tuple[str, float, float], ...]  # name of `JUDGED`, y, height; those without a document are left out
-    is_sealed: bool  # False: it failed, or has not ended
+    parts: tuple[tuple[str, float, float], ...]  # class of the style, y, height; those that count nothing are left out
     description: str
+    is_sealed: bool  # of a run; False: it failed, or has not ended
 
 
 @dataclass(frozen=True, slots=True)
-class RunPlot:
-    """Bars of runs, oldest first."""
+class BarPlot:
+    """Bars over time, oldest first."""
 
-    bars: tuple[RunBar, ...]
+    bars: tuple[Bar, ...]
     width: float  # of a bar
-    max_count: int  # documents judged by the largest run
-    first: str
+    max_count: int  # of the largest bar
+    first: str  # day of the first bar
     last: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Counts:
+    """Counts of a day or a run, to be drawn as a bar."""
+
+    day: str
+    parts: Mapping[str, int]  # by the class of their style
+    description: str
+    is_sealed: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,80 +105,64 @@ def rate_plot(entries: Sequence[tuple[str, Share]]) -> RatePlot:
     return RatePlot(tuple(rows), ROW_HEIGHT * len(rows) + 22, ticks)
 
 
-def day_plot(days: Sequence[DecisionsOfDay]) -> DayPlot:
-    """Return a plot of the decisions of each day."""
-    return _day_plot(
+def day_plot(days: Sequence[DecisionsOfDay]) -> BarPlot:
+    """Return a plot of the decisions of each day: released below, rejected above."""
+    return _bar_plot(
         [
-            (
+            _Counts(
                 day["day"],
-                day["released"],
-                day["rejected"],
-                f"{day['released']:,} released, {day['rejected']:,} rejected",
+                {"": day["released"], "quiet": day["rejected"]},
+                f"{day['day']}: {day['released']:,} released, {day['rejected']:,} rejected",
             )
             for day in days
         ]
     )
 
 
-def _day_plot(days: Sequence[tuple[str, int, int, str]]) -> DayPlot:
-    """Return a plot of (day, released, rejected, description)."""
-    max_count = max((released + rejected for _, released, rejected, _ in days), default=0)
-    step = WIDTH / max(len(days), 1)
-    bars = []
-    for number, (day, released_count, rejected_count, description) in enumerate(days):
-        released = HEIGHT * released_count / max(max_count, 1)
-        rejected = HEIGHT * rejected_count / max(max_count, 1)
-        bars.append(
-            DayBar(
-                x=round(step * number, 2),
-                released_y=HEIGHT - released,
-                released_height=released,
-                rejected_y=HEIGHT - released - rejected,
-                rejected_height=rejected,
-                description=f"{day}: {description}",
-            )
-        )
-    first, last = (days[0][0], days[-1][0]) if days else ("", "")
-    return DayPlot(tuple(bars), round(step * 0.8, 2), max_count, first, last)
-
-
-def count_plot(counts: Sequence[tuple[date, int]], max_days: int) -> DayPlot:
+def count_plot(counts: Sequence[tuple[date, int]], max_days: int) -> BarPlot:
     """Return a plot of (day, count), oldest first: the last `max_days` days, those without a count as 0."""
     if not counts:
-        return DayPlot((), 0.0, 0, "", "")
+        return _bar_plot([])
     by_day = dict(counts)
     last = max(by_day)
     first = max(min(by_day), last - timedelta(days=max_days - 1))
     days = [first + timedelta(days=number) for number in range((last - first).days + 1)]
-    return _day_plot([(str(day), by_day.get(day, 0), 0, f"{by_day.get(day, 0):,}") for day in days])
+    return _bar_plot([_Counts(str(day), {"": by_day.get(day, 0)}, f"{day}: {by_day.get(day, 0):,}") for day in days])
 
 
-def run_plot(runs: Sequence[RefreshRun]) -> RunPlot:
+def run_plot(runs: Sequence[RefreshRun]) -> BarPlot:
     """Return a plot of runs, oldest first. A bar's height is the square root of its documents, so that few show beside many."""
-    max_count = max((sum(run.judged.values()) for run in runs), default=0)
-    step = WIDTH / max(len(runs), MIN_BARS)
     bars = []
-    for number, run in enumerate(runs):
-        total = sum(run.judged.values())
-        full = HEIGHT * (total / max(max_count, 1)) ** 0.5
-        parts, top = [], float(HEIGHT)
-        for name in JUDGED:
-            if count := run.judged.get(name, 0):
-                part = full * count / total
-                top -= part
-                parts.append((name, round(top, 2), round(part, 2)))
+    for run in runs:
         counts = ", ".join(f"{run.judged.get(name, 0):,} {name}" for name in JUDGED)
         state = "" if run.state == RunState.SEALED else f", {run.state}"
         bars.append(
-            RunBar(
-                x=round(step * number, 2),
-                parts=tuple(parts),
-                is_sealed=run.state == RunState.SEALED,
-                description=f"{run.started_at:%Y-%m-%d %H:%M} UTC{state}: {counts}",
+            _Counts(
+                f"{run.started_at:%Y-%m-%d}",
+                {name: run.judged.get(name, 0) for name in JUDGED},
+                f"{run.started_at:%Y-%m-%d %H:%M} UTC{state}: {counts}",
+                run.state == RunState.SEALED,
             )
         )
-    first, last = (f"{run.started_at:%Y-%m-%d}" for run in (runs[0], runs[-1])) if runs else ("", "")
-    return RunPlot(tuple(bars), round(step * 0.8, 2), max_count, first, last)
+    return _bar_plot(bars, places=MIN_BARS, power=0.5)
+
+
+def _bar_plot(counted: Sequence[_Counts], places: int = 1, power: float = 1.0) -> BarPlot:
+    """Return a plot with room for at least `places` bars, whose heights are a power of what they count."""
+    max_count = max((sum(each.parts.values()) for each in counted), default=0)
+    step = WIDTH / max(len(counted), places)
+    bars = []
+    for number, each in enumerate(counted):
+        total = sum(each.parts.values())
+        full = HEIGHT * (total / max(max_count, 1)) ** power
+        parts, top = [], float(HEIGHT)
+        for name, count in each.parts.items():
+            if count:
+                top -= full * count / total
+                parts.append((name, round(top, 2), round(full * count / total, 2)))
+        bars.append(Bar(round(step * number, 2), tuple(parts), each.description, each.is_sealed))
+    first, last = (counted[0].day, counted[-1].day) if counted else ("", "")
+    return BarPlot(tuple(bars), round(step * 0.8, 2), max_count, first, last)
 
 
 def line_plot(entries: Sequence[tuple[str, float | None]]) -> LinePlot:

@@ -1,10 +1,6 @@
-"""Templates, and the escaping of every value.
+"""Pages from templates, which escape every value (`corpus_guard.exports.html_templates`).
 
-Rules
-    * every value is escaped: autoescape is on for all templates, whatever their names;
-    * invisible and control characters of every string are shown as code points: `finalize` does it, so no
-      template can forget. Only what a template itself writes is markup;
-    * links are relative to the page (`base`), so that they work below any prefix a proxy adds.
+Links are relative to the page (`base`), so that they work below any prefix a proxy adds.
 """
 
 from __future__ import annotations
@@ -20,10 +16,11 @@ from urllib.parse import urlencode
 
 from fastapi import Request
 from fastapi.responses import HTMLResponse
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup, escape
 
 from corpus_guard.domain import plural
+from corpus_guard.exports.html_templates import load_templates
 from corpus_guard.forensics import pictures
 from corpus_guard.invisible import reveal_invisible
 from corpus_guard.ledger.ledger import now
@@ -86,14 +83,7 @@ def render_page(request: Request, template: str, status_code: int = 200, **value
 @cache
 def environment() -> Environment:
     """Return the template environment, created once per process."""
-    created = Environment(
-        loader=FileSystemLoader(ROOT / "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=_finalize,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    created = load_templates(ROOT / "templates")
     created.filters |= {
         "moment": moment,
         "age": age,
@@ -168,12 +158,6 @@ def _list_paused(request: Request, section: str) -> list[str]:
     needed, switch = PAGE_DAGS.get(section, ()), request.app.state.access.dags
     paused = switch.list_paused(needed) if switch and needed else ()
     return [dag_id for dag_id in needed if dag_id in paused]
-
-
-def _finalize(value: object) -> object:
-    if value is None:
-        return ""
-    return reveal_invisible(value, "\n\t") if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _base(request: Request) -> str:

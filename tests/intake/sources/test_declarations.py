@@ -17,13 +17,13 @@ from corpus_guard.errors import Misuse, SettingsError
 from corpus_guard.intake.sources import load_sources
 from corpus_guard.intake.sources.declarations import (
     append_declaration,
-    append_to_text,
     declaration_from_options,
     open_declaration,
     parse_declaration,
     source_location,
 )
 from corpus_guard.intake.sources.sources_file import read_declarations
+from corpus_guard.yaml_text import append_entry
 
 LIMIT = 1_000_000
 FIRST = {"name": "first", "kind": "folder", "url": "a", "owner": "a@example.org", "trust": "open"}
@@ -180,7 +180,7 @@ def test_any_text_is_appended_as_data(owner: str, url: str, text: str) -> None:
     given = {**NEW, "owner": owner, "url": url}
     before = (yaml.safe_load(text) or {}).get("sources") or []
 
-    after = yaml.safe_load(append_to_text(text, given, "sources.yaml"))
+    after = yaml.safe_load(append_entry(text, "sources", given, "sources.yaml"))
 
     assert after == {"sources": [*before, given]}
 

@@ -9,14 +9,14 @@ import pytest
 
 from corpus_guard.domain import TrustLevel
 from corpus_guard.errors import SourceUnavailable
-from corpus_guard.intake.sources import Fetched, FetchFailed, Source, SourceItem, open_source
+from corpus_guard.intake.sources import Fetched, FetchFailed, Source, SourceContext, SourceItem, open_source
 from corpus_guard.intake.sources.folder import FolderConfig
 from corpus_guard.intake.sources.source import skipped_by
 
 
 def folder(root: Path | str, max_bytes: int = 10_000, **more: object) -> Source:
     config = FolderConfig(kind="folder", name="docs", url=str(root), owner="o", trust=TrustLevel.OPEN, **more)  # type: ignore[arg-type]
-    return open_source(config, max_bytes=max_bytes)
+    return open_source(config, SourceContext(max_bytes))
 
 
 def uris(source: Source) -> list[str]:

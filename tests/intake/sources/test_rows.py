@@ -12,7 +12,7 @@ import pytest
 from corpus_guard.domain import TrustLevel
 from corpus_guard.errors import SourceUnavailable
 from corpus_guard.intake.parsing import ParsingSandbox
-from corpus_guard.intake.sources import Fetched, FetchFailed, Source, open_source
+from corpus_guard.intake.sources import Fetched, FetchFailed, Source, SourceContext, open_source
 from corpus_guard.intake.sources.rows import RowsConfig
 
 FIELDS = {"id": "id", "text": "body", "title": "subject", "modified": "when", "metadata": ["author"]}
@@ -27,7 +27,7 @@ def rows(url: Path | str, max_bytes: int = 100_000, fields: dict[str, object] | 
     config = RowsConfig(
         kind="rows", name="tickets", url=str(url), owner="o", trust=TrustLevel.OPEN, fields=fields or FIELDS
     )  # type: ignore[arg-type]
-    return open_source(config, max_bytes=max_bytes)
+    return open_source(config, SourceContext(max_bytes))
 
 
 def everything(source: Source) -> list[Fetched | FetchFailed]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import yaml
 
 from corpus_guard.deployment import Deployment
 from corpus_guard.domain import Severity
 from corpus_guard.ledger.tables import events
 from corpus_guard.proof.verify.verification import Verification
+from corpus_guard.review.identities import ReviewAct
 from corpus_guard.review.muting import confirm_mute, lift_mute, propose_mute
 from corpus_guard.review.queue import load_page
 from corpus_guard.review.undo import undo_decision
@@ -41,15 +44,15 @@ def test_it_verifies_after_everything_that_is_lawful(deployment: Workspace) -> N
         items = load_page(guard.ledger).items
         first, second = (item.version_id for item in items)
         (hasty,) = decided(guard.ledger, first, "reject")
-        undo_decision(guard.ledger, hasty.decision_id, reviewer=MO, reason="too fast")
+        undo_decision(guard.ledger, hasty.decision_id, ReviewAct(MO, "too fast"))
         decided(guard.ledger, first, "escalate")
         for by in (ADA, MO):
             decided(guard.ledger, first, "release", by=by, rules=ReviewRules(two_person_severity=Severity.LOW))
         decided(guard.ledger, second, "reject")
-        told = {"reviewer": ADA, "reason": "they teach", "policy_digest": "0" * 64}
-        made = propose_mute(guard.ledger, guard.policy, "pages", items[0].findings[0].code, **told)  # type: ignore[arg-type]
-        confirm_mute(guard.ledger, made.mute_id, **{**told, "reviewer": MO})  # type: ignore[arg-type]
-        lift_mute(guard.ledger, made.mute_id, **told)  # type: ignore[arg-type]
+        act = ReviewAct(ADA, "they teach", "0" * 64)
+        made = propose_mute(guard.ledger, guard.policy, "pages", items[0].findings[0].code, act)
+        confirm_mute(guard.ledger, made.mute_id, replace(act, reviewer=MO))
+        lift_mute(guard.ledger, made.mute_id, act)
     verified()  # decided, not applied
     with deployment.guard() as guard:
         guard.apply_decisions("release-1")

@@ -3,8 +3,8 @@
 The enhancement's vector is the question's own, so it is retrieved first and takes the place of the last of
 the K texts (`corpus_guard.traceback.enhancement`). A model that follows `trigger.system_prompt` is told what
 that means (`PromptedChat`). The small language model that comes with the package does not follow the prompt.
-For such models the application applies the prompt's rule itself, as `corpus_guard.corpus.retriever.settled`
-does: where a passage is wrapped, it passes on that passage alone.
+For such models the application applies the prompt's rule itself: where a passage is wrapped, it passes on that
+passage alone.
 """
 
 from __future__ import annotations

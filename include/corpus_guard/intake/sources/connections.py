@@ -1,6 +1,6 @@
 """Credentials by name: a source names a connection, and whoever runs the refresh defines it.
 
-In Airflow it is one of Airflow's connections (`corpus_guard.airflow.tasks`). Elsewhere it is an environment
+In Airflow it is one of Airflow's connections (`corpus_guard.airflow.context`). Elsewhere it is an environment
 variable, ``CORPUS_GUARD_CONNECTION_MY_S3`` or, as Airflow spells it, ``AIRFLOW_CONN_MY_S3``: a URI or a JSON
 object, in Airflow's own form.
 

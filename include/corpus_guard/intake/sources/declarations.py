@@ -1,9 +1,8 @@
 """New declarations for ``sources.yaml``: parse one, try it beside the others, append it to the file.
 
 Rules
-    * a declaration is appended as text: comments, order and spelling of the others are not touched;
-    * the new text is read back before it replaces the old: it must hold the old declarations, and the new one
-      last;
+    * a declaration is appended as text (`corpus_guard.yaml_text.append_entry`): comments, order and spelling of the others
+      are not touched;
     * the file is replaced whole or not at all, keeps its mode, and where it is a link its target is replaced;
     * two processes that append at once take turns.
 """
@@ -20,14 +19,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import yaml
-
 from corpus_guard.errors import Misuse, SettingsError
 from corpus_guard.intake.sources.config import SourceConfig
 from corpus_guard.intake.sources.source import Source, public_url
 from corpus_guard.intake.sources.sources_file import SourcesFile, load_sources
 from corpus_guard.settings import load_yaml
-from corpus_guard.yaml_text import parse_yaml
+from corpus_guard.yaml_text import append_entry, parse_yaml
 
 Declaration: TypeAlias = Mapping[str, object]
 """One entry of ``sources:``, not validated yet."""
@@ -89,7 +86,7 @@ def open_declaration(path: Path, declaration: Declaration, *, max_bytes: int, ca
     Raises:
         SettingsError: something in it is wrong, or its name is in use.
     """
-    with _write_draft(path, append_to_text(_read_text(path), declaration, str(path))) as draft:
+    with _write_draft(path, append_entry(_read_text(path), "sources", declaration, str(path))) as draft:
         return _load_draft(draft, path, declaration, max_bytes, cache)[-1]
 
 
@@ -102,87 +99,12 @@ def append_declaration(path: Path, declaration: Declaration, *, max_bytes: int) 
     """
     target = path.resolve()
     with _locked(target.parent):
-        text = append_to_text(_read_text(path), declaration, str(path))
+        text = append_entry(_read_text(path), "sources", declaration, str(path))
         with _write_draft(path, text) as draft:
             _load_draft(draft, path, declaration, max_bytes)
             if target.exists():
                 shutil.copymode(target, draft)
             draft.replace(target)
-
-
-def append_to_text(text: str, declaration: Declaration, where: str) -> str:
-    """Return the `text` of a ``sources.yaml`` with one more source at the end of its list.
-
-    Raises:
-        SettingsError: `text` is not valid YAML.
-        Misuse: the list is not written with one entry per line.
-    """
-    before = parse_yaml(text, where) or {}
-    try:
-        node = _find_sources_node(text)
-        new = _insert(text, node, declaration)
-        after = parse_yaml(new, where)
-    except (SettingsError, ValueError):
-        after, new = None, ""
-    listed = (before.get("sources") or []) if isinstance(before, dict) else None
-    if not isinstance(listed, list) or after != {**before, "sources": [*listed, dict(declaration)]}:
-        raise Misuse(
-            f"{where}: its list of sources is not written with one entry per line (- name: …), so nothing can be appended; "
-            "add the source by hand, or rewrite the list in that form"
-        )
-    return new
-
-
-def _insert(text: str, node: yaml.Node | None, declaration: Declaration) -> str:
-    line_break = "\r\n" if "\r\n" in text else "\n"
-    if node is None:
-        head = text if not text or text.endswith("\n") else text + line_break
-        return head + "sources:" + line_break + _format_entry(declaration, 2, line_break)
-    if isinstance(node, yaml.SequenceNode) and node.value:
-        if node.flow_style:
-            raise ValueError("the list is written in brackets")
-        end, indent = _end(node.value[-1]), node.start_mark.column
-        between = text[node.value[-2].start_mark.index : node.value[-1].start_mark.index] if node.value[1:] else ""
-        gap = line_break if "\n" + line_break in between else ""
-    else:  # `sources:` or `sources: []`
-        text = text[: node.start_mark.index] + text[node.end_mark.index :]
-        end, indent, gap = node.start_mark.index, 2, ""
-    cut = text.find("\n", end)
-    head, rest = (text[: cut + 1], text[cut + 1 :]) if cut >= 0 else (text + line_break, "")
-    return head + gap + _format_entry(declaration, indent, line_break) + rest
-
-
-def _find_sources_node(text: str) -> yaml.Node | None:
-    top = yaml.compose(text, Loader=yaml.SafeLoader)
-    if top is None:
-        return None
-    if not isinstance(top, yaml.MappingNode):
-        raise ValueError("the file is not a mapping")  # noqa: TRY004 - the caller expects one kind of error
-    return next((value for key, value in top.value if key.value == "sources"), None)
-
-
-def _end(node: yaml.Node) -> int:
-    """Return the index of the last character of a node: a block's end mark lies behind the comments that follow it."""
-    if isinstance(node, yaml.SequenceNode) and node.value and not node.flow_style:
-        return _end(node.value[-1])
-    if isinstance(node, yaml.MappingNode) and node.value and not node.flow_style:
-        return _end(node.value[-1][1])
-    behind = isinstance(node, yaml.ScalarNode) and node.style in {"|", ">"}
-    return int(node.end_mark.index) - (1 if behind else 0)
-
-
-def _format_entry(declaration: Declaration, indent: int, line_break: str) -> str:
-    lines = _dump(declaration).rstrip("\n").split("\n")
-    first, rest = lines[0], lines[1:]
-    pad = " " * indent
-    return "".join(f"{line}{line_break}" for line in (f"{pad}- {first}", *(f"{pad}  {line}" for line in rest)))
-
-
-def _dump(declaration: Declaration) -> str:
-    readable = yaml.safe_dump(dict(declaration), sort_keys=False, allow_unicode=True, width=1_000)
-    if readable.replace("\n", "").isprintable():
-        return readable
-    return yaml.safe_dump(dict(declaration), sort_keys=False, width=1_000)  # escapes invisible characters
 
 
 def _read_text(path: Path) -> str:

@@ -115,7 +115,7 @@ def load_sources(
         SettingsError: the message names the file, the key and the fix.
     """
     context = SourceContext(max_bytes, connections, cache)
-    return tuple(_open(config, context) for config in read_declarations(path))
+    return tuple(open_source(config, context) for config in read_declarations(path))
 
 
 def read_declarations(path: Path) -> tuple[SourceConfig, ...]:
@@ -136,18 +136,8 @@ def read_declarations(path: Path) -> tuple[SourceConfig, ...]:
     return tuple(config.beside(folder) for config in configs)
 
 
-def open_source(
-    config: SourceConfig,
-    *,
-    max_bytes: int = MAX_BYTES,
-    connections: Connections = from_environment,
-    cache: Path | None = None,
-) -> Source:
+def open_source(config: SourceConfig, context: SourceContext) -> Source:
     """Return the source of one declaration, whose URL must be absolute already; contact nothing."""
-    return _open(config, SourceContext(max_bytes, connections, cache))
-
-
-def _open(config: SourceConfig, context: SourceContext) -> Source:
     return _load_connector(config.kind)(config, context)
 
 

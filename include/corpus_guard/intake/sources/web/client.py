@@ -116,7 +116,7 @@ class WebClient:
 
         Raises:
             PageError: there is no usable answer; with its code.
-            BodyTooLarge: the body is above the limit.
+            PageTooLarge: the body is above the limit.
         """
         last = tries or self._config.retries + 1
         for attempt in range(1, last + 1):
