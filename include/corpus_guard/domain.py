@@ -245,6 +245,11 @@ class Chunk:
     text: str
     tokens: int  # of the embedding model
 
+    @property
+    def span(self) -> Span:
+        """Return its place in the text."""
+        return Span(self.start, self.end)
+
 
 @dataclass(frozen=True, slots=True)
 class Version:
@@ -262,6 +267,10 @@ class Version:
     def text_sha256(self) -> str:
         """Hex SHA-256 of the text's exact UTF-8 bytes; lone surrogates stay."""
         return sha256_text(self.text)
+
+    def chunk_at(self, ordinal: int) -> Chunk | None:
+        """Return the chunk with this number; None: there is none."""
+        return next((chunk for chunk in self.chunks if chunk.ordinal == ordinal), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -406,7 +406,7 @@ class Perplexity(ConfiguredCheck[PerplexityParams]):
             min(1.0, 0.6 + 0.1 * (nats - self.params.suspect_nats)),
             f"{SHORT_WINDOW} to {SURPRISE_WINDOW} tokens in a row are as unlikely as random words "
             f"({nats:.1f} nats a token; prose lies below 6). Texts optimised to be retrieved look like this",
-            span=Span(chunk.start, chunk.end),
+            span=chunk.span,
             tags=("retrieval_content", "poisoning"),
         )
 
