@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -242,21 +242,14 @@ def test_a_short_prefix_of_gibberish_is_found(check: Perplexity, cut: Chunker, w
 
 
 def test_addresses_are_not_shown_to_the_model(models: Models) -> None:
-    shown: list[str] = []
-
-    class Listening(LanguageStub):
-        def surprisals(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
-            shown.extend(texts)
-            return [np.full(50, 3.0, np.float32) for _ in texts]
-
-    check = Perplexity(PerplexityParams(rarity_bits=0.0), models.frequency_vocabulary, "digest", Listening)
     page = (
         f"![plan](../images/a7f3c9.png) {ENGLISH[0]} See https://example.org/x?s=7037f4656049b270 [here](#tide-gauge)."
     )
-    list(check.run([a_version(page)], None))
 
-    assert shown and "7037" not in shown[0] and "a7f3c9" not in shown[0] and "tide-gauge" not in shown[0]
-    assert ENGLISH[0] in shown[0]
+    shown = shown_of(models, page)
+
+    assert "7037" not in shown and "a7f3c9" not in shown and "tide-gauge" not in shown
+    assert ENGLISH[0] in shown
 
 
 AUTHORS = """* mount: check the flag before use  [Erika Mustermann]
@@ -717,18 +710,25 @@ def test_gibberish_among_names_and_figures_is_found(check: Perplexity, cut: Chun
     assert serious(findings)
 
 
+class Evenly(LanguageStub):
+    """A model for which all 60 tokens of a text are equally strange."""
+
+    def __init__(self, nats: Callable[[str], float]) -> None:
+        self.nats = nats
+
+    def surprisals(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
+        return [np.full(60, self.nats(text), np.float32) for text in texts]
+
+    def token_places(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
+        ends = [np.linspace(1, len(text), 60).astype(np.int64) for text in texts]
+        return [np.stack([end - 1, end], axis=1) for end in ends]
+
+
 def test_what_is_foreseen_from_the_text_before_it_is_no_gibberish(models: Models, cut: Chunker) -> None:
     before = "The kettle is put on instead."
 
-    class Reader(LanguageStub):
-        def surprisals(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
-            return [np.full(60, 3.0 if text.startswith(before) else 9.0, np.float32) for text in texts]
-
-        def token_places(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
-            ends = [np.linspace(1, len(text), 60).astype(np.int64) for text in texts]
-            return [np.stack([end - 1, end], axis=1) for end in ends]
-
-    check = Perplexity(PerplexityParams(rarity_bits=0.0), models.frequency_vocabulary, "digest", Reader)
+    reader = Evenly(lambda text: 3.0 if text.startswith(before) else 9.0)
+    check = Perplexity(PerplexityParams(rarity_bits=0.0), models.frequency_vocabulary, "digest", lambda: reader)
     page = a_version(f"{before} {GIBBERISH[0]}")
     chunk = replace(a_cut_version(cut, GIBBERISH[0]).chunks[0], start=len(before) + 1, end=len(page.text))
 
@@ -742,18 +742,10 @@ def test_the_first_words_of_short_lines_may_be_stranger(
 ) -> None:
     words = GIBBERISH[0].replace("#", "").split()
 
-    class Reader(LanguageStub):
-        def surprisals(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
-            return [np.full(60, nats, np.float32) for _ in texts]
-
-        def token_places(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
-            ends = [np.linspace(1, len(text), 60).astype(np.int64) for text in texts]
-            return [np.stack([end - 1, end], axis=1) for end in ends]
-
     def codes(words_a_line: int) -> list[str]:
         lines = (" ".join(words[at : at + words_a_line]) for at in range(0, len(words), words_a_line))
         params = PerplexityParams(rarity_bits=0.0, bare_nats=99.0, content_nats=99.0)
-        check = Perplexity(params, models.frequency_vocabulary, "digest", Reader)
+        check = Perplexity(params, models.frequency_vocabulary, "digest", lambda: Evenly(lambda _: nats))
         return [finding.code for _, finding in check.run([a_cut_version(cut, "\n".join(lines))], None)]
 
     assert codes(2) == in_lines
