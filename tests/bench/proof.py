@@ -18,16 +18,15 @@ from unittest import mock
 
 import numpy as np
 import psutil  # type: ignore[import-untyped]
+from tests.material import a_version
 
-from corpus_guard import domain
 from corpus_guard.batches.logged_files import hash_files, log_files
 from corpus_guard.batches.tables import vectors_to_table, versions_to_table
 from corpus_guard.corpus import outbox, reach
 from corpus_guard.corpus.publishing import record
 from corpus_guard.deployment import Deployment
-from corpus_guard.domain import Chunk, Judgement, Stamp, TrustLevel, Verdict, Version, canonical_json
+from corpus_guard.domain import Judgement, Verdict, Version, canonical_json
 from corpus_guard.ledger.event_log import append_event
-from corpus_guard.ledger.ledger import now
 from corpus_guard.proof.log.checkpoint import Checkpoint
 from corpus_guard.proof.log.keys import Keyring
 from corpus_guard.proof.log.merkle import Frontier, leaf_hash
@@ -185,21 +184,9 @@ def _record(guard: Deployment, number: int) -> None:
 
 def _document(guard: Deployment, number: int, one: int) -> Version:
     passages = [f"Passage {part} of document {number}/{one} of the bench. " for part in range(CHUNKS)]
-    text = "".join(passages)
-    data = text.encode()
-    guard.blobs.put(data)
-    stamp = Stamp(
-        "bench", "bench", TrustLevel.OPEN, f"{number}/{one}.md", domain.sha256_bytes(data), len(data), "text/markdown",
-        now(), "bench", "bench",
-    )  # fmt: skip
-    document = domain.doc_id(stamp.source, stamp.uri)
-    version = domain.version_id(document, stamp.content_sha256)
-    pieces, start = [], 0
-    for ordinal, passage in enumerate(passages):
-        chunk = domain.chunk_id(document, version, ordinal, passage, "bench")
-        pieces.append(Chunk(chunk, ordinal, start, start + len(passage), passage, 20))
-        start += len(passage)
-    return Version(document, version, stamp, text, "", tuple(pieces))
+    version = a_version(f"{number}/{one}.md", passages, source="bench", owner="bench", declared={})
+    guard.blobs.put(version.text.encode())
+    return version
 
 
 def _line(chunk: str) -> dict[str, str | int | None]:
