@@ -68,10 +68,13 @@ class JsonRecord:
 
     __slots__ = ()
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+    json_properties: ClassVar[tuple[str, ...]] = ()
+    """Names of properties that are written after the fields."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the record JSON-ready, field by field."""
-        return {each.name: json_ready(getattr(self, each.name)) for each in fields(self)}
+        names = (*(each.name for each in fields(self)), *self.json_properties)
+        return {name: json_ready(getattr(self, name)) for name in names}
 
 
 def json_ready(value: Any) -> Any:
