@@ -11,13 +11,13 @@ import resource
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from unittest import mock
 
 import numpy as np
 import psutil  # type: ignore[import-untyped]
+from tests.bench.figures import cpu_seconds
 from tests.material import a_version
 
 from corpus_guard.batches.logged_files import hash_files, log_files
@@ -70,20 +70,16 @@ def publishing(home: Path) -> dict[str, float]:
             looking = number % 2 == 0
             _record(guard, number)
             reach.unreachable_records = look if looking else lambda *_: []
-            before, began = _cpu(mine), time.monotonic()
+            before, began = cpu_seconds(mine), time.monotonic()
             outbox.drain(guard.ledger, guard.storage, guard.store, "bench")
             wall[looking] += time.monotonic() - began
-            cpu[looking] += _cpu(mine) - before
+            cpu[looking] += cpu_seconds(mine) - before
     reach.unreachable_records = look
     return {
         f"publish_{what}_{kind}": seconds[looking] / 3
         for what, seconds in (("wall", wall), ("cpu", cpu))
         for kind, looking in (("looking", True), ("blind", False))
     }
-
-
-def _cpu(processes: Sequence[psutil.Process]) -> float:
-    return sum(sum(one.cpu_times()[:2]) for one in processes)
 
 
 def manifest(keys: Path) -> float:
@@ -126,7 +122,7 @@ def verification(home: Path, chunks: int) -> dict[str, float]:
         mine = [psutil.Process(), *psutil.Process().children()]
         memory, growth = _peak(), 0.0
         for kind in ["whole", "without"] * ROUNDS + ["deep"]:
-            before = _cpu(mine)
+            before = cpu_seconds(mine)
             with _without_rows_and_files() if kind == "without" else nullcontext():
                 found = guard.verify(deep=kind == "deep")
             if not found.holds or found.queried != chunks:
@@ -134,7 +130,7 @@ def verification(home: Path, chunks: int) -> dict[str, float]:
                     f"the corpus does not hold: {found.counts}, {found.queried} of {chunks} vectors queried"
                 )
             wall[kind].append(found.seconds)
-            cpu[kind].append(_cpu(mine) - before)
+            cpu[kind].append(cpu_seconds(mine) - before)
             growth = growth or _peak() - memory
     return {
         "verify_seconds": min(wall["whole"]),
