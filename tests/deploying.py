@@ -6,7 +6,7 @@ import json
 import secrets
 import tempfile
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from http.client import HTTPConnection
 from pathlib import Path
@@ -21,7 +21,7 @@ from chromadb.config import Settings as ChromaSettings
 from corpus_guard.deployment import Deployment
 from corpus_guard.domain import TrustLevel
 from corpus_guard.ledger import Ledger
-from corpus_guard.ledger.tables import documents, versions
+from corpus_guard.ledger.tables import documents, findings, versions
 from corpus_guard.models import Models
 from corpus_guard.models.weights import builtin_pair_encoder, prepare_language_model
 from corpus_guard.pipeline.steps import RefreshResult
@@ -91,6 +91,26 @@ class Workspace:
         """Return rows of the ledger."""
         with self.guard() as guard, guard.ledger.read() as connection:
             return list(connection.execute(statement))
+
+    def under(self, **sections: Any) -> Workspace:
+        """Return the same deployment under a policy some sections of which have other values."""
+        values = yaml.safe_load(self.settings.policy_file.read_text())
+        for name, section in sections.items():
+            values[name] = values[name] | section if isinstance(section, dict) else section
+        path = self.root / "policy.yaml"
+        path.write_text(yaml.safe_dump(values))
+        return replace(self, settings=self.settings.model_copy(update={"policy_file": path}))
+
+    def findings(self, check: str) -> list[Any]:
+        """Return the findings of a check, by URI, code and message."""
+        return sorted(
+            self.read(
+                sa.select(documents.c.uri, findings.c.code, findings.c.message)
+                .join(versions, versions.c.version_id == findings.c.version_id)
+                .join(documents, documents.c.doc_id == versions.c.doc_id)
+                .where(findings.c.check_name == check)
+            )
+        )
 
     def served(self) -> list[str]:
         """Return the texts that a reader of the collections gets."""

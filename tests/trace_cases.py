@@ -102,6 +102,21 @@ class Contains:
         return Opinion(label, 1.0 if label is Label.POISONED else 0.0, f"contains it: {complaint.output in one.text}")
 
 
+class Concluding:
+    """A judge whose second look is given, and what texts state."""
+
+    name = digest = "concluding"
+
+    def __init__(self, probability: float | None = None, acquitted: Sequence[str] = (), **support: Any) -> None:
+        self.conclusion = JudgeConclusion(probability, frozenset(acquitted), frozenset(), support)
+
+    def judge(self, complaint: Complaint, new: Sequence[RetrievedText], seen: Sequence[RetrievedText]) -> list[Opinion]:
+        raise AssertionError("everything was judged")
+
+    def conclude(self, complaint: Complaint, judged: Sequence[tuple[RetrievedText, Opinion]]) -> JudgeConclusion:
+        return self.conclusion
+
+
 @dataclass
 class Quoting:
     """A RAG model that repeats the nearest text."""

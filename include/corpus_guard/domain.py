@@ -68,10 +68,13 @@ class JsonRecord:
 
     __slots__ = ()
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+    json_properties: ClassVar[tuple[str, ...]] = ()
+    """Names of properties that are written after the fields."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the record JSON-ready, field by field."""
-        return {each.name: json_ready(getattr(self, each.name)) for each in fields(self)}
+        names = (*(each.name for each in fields(self)), *self.json_properties)
+        return {name: json_ready(getattr(self, name)) for name in names}
 
 
 def json_ready(value: Any) -> Any:
@@ -245,6 +248,11 @@ class Chunk:
     text: str
     tokens: int  # of the embedding model
 
+    @property
+    def span(self) -> Span:
+        """Return its place in the text."""
+        return Span(self.start, self.end)
+
 
 @dataclass(frozen=True, slots=True)
 class Version:
@@ -262,6 +270,10 @@ class Version:
     def text_sha256(self) -> str:
         """Hex SHA-256 of the text's exact UTF-8 bytes; lone surrogates stay."""
         return sha256_text(self.text)
+
+    def chunk_at(self, ordinal: int) -> Chunk | None:
+        """Return the chunk with this number; None: there is none."""
+        return next((chunk for chunk in self.chunks if chunk.ordinal == ordinal), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from typing import Final
 import numpy as np
 import psutil  # type: ignore[import-untyped]
 from numpy.typing import NDArray
+from tests.bench.figures import cpu_seconds
 from tests.bench.made_up import MadeUpText
 
 from corpus_guard.corpus.store import ChunkRecord, Store
@@ -56,13 +57,13 @@ def measure(home: Path, served: int) -> dict[str, float]:
         processes = [psutil.Process(), *psutil.Process().children()]
         warming, arriving = slice(served, served + WARMING), slice(served + WARMING, None)
         _compare(guard.store, texts[warming], vectors[warming], wording)
-        began = _cpu(processes)
+        began = cpu_seconds(processes)
         related = _compare(guard.store, texts[arriving], vectors[arriving], wording)
-        compared = _cpu(processes)
+        compared = cpu_seconds(processes)
         guard.models.embedder.embed(texts[warming])
-        warm = _cpu(processes)
+        warm = cpu_seconds(processes)
         guard.models.embedder.embed(texts[arriving])
-        embedded = _cpu(processes)
+        embedded = cpu_seconds(processes)
     return {
         "compare_ms": 1000 * (compared - began) / ARRIVING,
         "embed_ms": 1000 * (embedded - warm) / ARRIVING,
@@ -110,10 +111,6 @@ def _vectors(texts: Sequence[str], wording: Wording) -> NDArray[np.float32]:
     vectors *= np.sqrt(1 - COMMON) / np.linalg.norm(vectors, axis=1, keepdims=True)
     vectors = np.hstack([vectors, np.full((len(texts), 1), np.sqrt(COMMON), np.float32)])
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-
-
-def _cpu(processes: Sequence[psutil.Process]) -> float:
-    return sum(sum(process.cpu_times()[:2]) for process in processes)
 
 
 if __name__ == "__main__":

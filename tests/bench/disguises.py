@@ -19,15 +19,16 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from tests.bench.screening import DATA
-from tests.screening.sample_versions import a_cut_version
+from tests.material import a_version
 
 from corpus_guard.attacks.hotflip import HotFlip
 from corpus_guard.cli import console as look
-from corpus_guard.domain import Severity
+from corpus_guard.domain import Severity, Version
 from corpus_guard.intake.chunking import Chunker
 from corpus_guard.models import Models
 from corpus_guard.screening.checks.perplexity import Perplexity, PerplexityParams
@@ -147,7 +148,7 @@ def codes(check: Perplexity, chunker: Chunker, texts: Iterable[str]) -> Counter[
     """Return how many texts each finding holds, the first of a text; an empty one stands for those that none holds."""
     found: Counter[str] = Counter()
     for batch in _groups(enumerate(texts), BATCH):
-        versions = [a_cut_version(chunker, text, uri=f"{number}.md") for number, text in batch]
+        versions = [_cut(chunker, text, f"{number}.md") for number, text in batch]
         wanted = [version for version in versions if check.wants(version, ()) is None]
         held: dict[int, str] = {}
         for index, finding in check.run(wanted, None):
@@ -158,11 +159,16 @@ def codes(check: Perplexity, chunker: Chunker, texts: Iterable[str]) -> Counter[
     return found
 
 
+def _cut(chunker: Chunker, text: str, uri: str) -> Version:
+    whole = a_version(uri, [text], declared={})
+    return replace(whole, chunks=chunker.cut(whole.doc_id, whole.version_id, text))
+
+
 def honest_row(check: Perplexity, chunker: Chunker, file: Path, most: int) -> dict[str, Any]:
     """Return what is held of the first texts of a file, and the time for a chunk, in ms of CPU."""
     with file.open(encoding="utf-8") as lines:
         texts = [json.loads(line)["text"] for line in itertools.islice(lines, most)]
-    chunks = sum(len(a_cut_version(chunker, text).chunks) for text in texts)
+    chunks = sum(len(_cut(chunker, text, file.name).chunks) for text in texts)
     began = time.process_time()
     found = codes(check, chunker, texts)
     return _row(file.name, found) | {"ms a chunk": 1000 * (time.process_time() - began) / max(1, chunks)}

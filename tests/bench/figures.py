@@ -8,8 +8,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+import psutil  # type: ignore[import-untyped]
 from rich.console import Console
 
 console = Console(stderr=True)
@@ -42,6 +44,11 @@ class Stopped(Exception):
         """Keep its figures."""
         super().__init__()
         self.ran = ran
+
+
+def cpu_seconds(processes: Sequence[psutil.Process]) -> float:
+    """Return the CPU time that processes have taken so far."""
+    return sum(sum(process.cpu_times()[:2]) for process in processes)
 
 
 def run(what: str, command: list[str], env: dict[str, str]) -> Ran:

@@ -11,23 +11,22 @@ import resource
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from unittest import mock
 
 import numpy as np
 import psutil  # type: ignore[import-untyped]
+from tests.bench.figures import cpu_seconds
+from tests.material import a_version
 
-from corpus_guard import domain
 from corpus_guard.batches.logged_files import hash_files, log_files
 from corpus_guard.batches.tables import vectors_to_table, versions_to_table
 from corpus_guard.corpus import outbox, reach
 from corpus_guard.corpus.publishing import record
 from corpus_guard.deployment import Deployment
-from corpus_guard.domain import Chunk, Judgement, Stamp, TrustLevel, Verdict, Version, canonical_json
+from corpus_guard.domain import Judgement, Verdict, Version, canonical_json
 from corpus_guard.ledger.event_log import append_event
-from corpus_guard.ledger.ledger import now
 from corpus_guard.proof.log.checkpoint import Checkpoint
 from corpus_guard.proof.log.keys import Keyring
 from corpus_guard.proof.log.merkle import Frontier, leaf_hash
@@ -71,20 +70,16 @@ def publishing(home: Path) -> dict[str, float]:
             looking = number % 2 == 0
             _record(guard, number)
             reach.unreachable_records = look if looking else lambda *_: []
-            before, began = _cpu(mine), time.monotonic()
+            before, began = cpu_seconds(mine), time.monotonic()
             outbox.drain(guard.ledger, guard.storage, guard.store, "bench")
             wall[looking] += time.monotonic() - began
-            cpu[looking] += _cpu(mine) - before
+            cpu[looking] += cpu_seconds(mine) - before
     reach.unreachable_records = look
     return {
         f"publish_{what}_{kind}": seconds[looking] / 3
         for what, seconds in (("wall", wall), ("cpu", cpu))
         for kind, looking in (("looking", True), ("blind", False))
     }
-
-
-def _cpu(processes: Sequence[psutil.Process]) -> float:
-    return sum(sum(one.cpu_times()[:2]) for one in processes)
 
 
 def manifest(keys: Path) -> float:
@@ -127,7 +122,7 @@ def verification(home: Path, chunks: int) -> dict[str, float]:
         mine = [psutil.Process(), *psutil.Process().children()]
         memory, growth = _peak(), 0.0
         for kind in ["whole", "without"] * ROUNDS + ["deep"]:
-            before = _cpu(mine)
+            before = cpu_seconds(mine)
             with _without_rows_and_files() if kind == "without" else nullcontext():
                 found = guard.verify(deep=kind == "deep")
             if not found.holds or found.queried != chunks:
@@ -135,7 +130,7 @@ def verification(home: Path, chunks: int) -> dict[str, float]:
                     f"the corpus does not hold: {found.counts}, {found.queried} of {chunks} vectors queried"
                 )
             wall[kind].append(found.seconds)
-            cpu[kind].append(_cpu(mine) - before)
+            cpu[kind].append(cpu_seconds(mine) - before)
             growth = growth or _peak() - memory
     return {
         "verify_seconds": min(wall["whole"]),
@@ -185,21 +180,9 @@ def _record(guard: Deployment, number: int) -> None:
 
 def _document(guard: Deployment, number: int, one: int) -> Version:
     passages = [f"Passage {part} of document {number}/{one} of the bench. " for part in range(CHUNKS)]
-    text = "".join(passages)
-    data = text.encode()
-    guard.blobs.put(data)
-    stamp = Stamp(
-        "bench", "bench", TrustLevel.OPEN, f"{number}/{one}.md", domain.sha256_bytes(data), len(data), "text/markdown",
-        now(), "bench", "bench",
-    )  # fmt: skip
-    document = domain.doc_id(stamp.source, stamp.uri)
-    version = domain.version_id(document, stamp.content_sha256)
-    pieces, start = [], 0
-    for ordinal, passage in enumerate(passages):
-        chunk = domain.chunk_id(document, version, ordinal, passage, "bench")
-        pieces.append(Chunk(chunk, ordinal, start, start + len(passage), passage, 20))
-        start += len(passage)
-    return Version(document, version, stamp, text, "", tuple(pieces))
+    version = a_version(f"{number}/{one}.md", passages, source="bench", owner="bench", declared={})
+    guard.blobs.put(version.text.encode())
+    return version
 
 
 def _line(chunk: str) -> dict[str, str | int | None]:

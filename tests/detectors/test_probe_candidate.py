@@ -55,15 +55,15 @@ def test_it_is_measured_registered_and_promoted(
 
     assert asked == [], "what was recorded is not asked again"
     assert first.better
-    assert first.champion_auc is None
-    assert first.auc > 0.95
+    assert "in_use/auc" not in first.figures
+    assert first.figures["auc"] > 0.95
     assert (int(challenger.version), challenger.tags["digest"]) == (first.version, first.digest)
     assert int(crowned.version) == first.version
     assert sorted(path.name for path in folder.iterdir()) == ["probe.json", "probe.safetensors"]
     assert champion.read_candidate(guard.storage, first.digest).digest == promoted.digest == first.digest
     assert {"confusion.png", "tsne.png", "loss.png", "figures.json", "probe"} <= drawn
     assert {kind: len(steps) for kind, steps in losses.items()} == {"weighed": 1, "cnn": 1}, "one epoch each"
-    assert again.champion_auc == pytest.approx(first.auc)
+    assert again.figures["in_use/auc"] == pytest.approx(first.figures["auc"])
     assert not again.better, "the same probe is not asked about twice"
     kept = {path.suffix for path in guard.settings.home.rglob("*") if path.is_file()}
     assert not kept & {".pkl", ".pickle", ".pt", ".pth", ".bin", ".joblib"}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-import yaml
 
 from corpus_guard.errors import JudgeFailed, SettingsError
 from corpus_guard.models import Models
@@ -19,11 +18,8 @@ SECOND = "The OX-12 oxygen sensor keeps its calibration until it is thrown away,
 
 def asking(deployment: Workspace, url: str) -> Workspace:
     """Return the same deployment with a policy that has a model asked."""
-    values = yaml.safe_load(deployment.settings.policy_file.read_text())
-    values["checks"]["conflict"] = {"asked_model": "m"}
-    path = deployment.root / "policy.yaml"
-    path.write_text(yaml.safe_dump(values))
-    settings = deployment.settings.model_copy(update={"policy_file": path, "chat_url": url})
+    asking = deployment.under(checks={"conflict": {"asked_model": "m"}})
+    settings = asking.settings.model_copy(update={"chat_url": url})
     return replace(deployment, settings=settings, models=Models(settings))
 
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-import yaml
 
 from corpus_guard.ledger.tables import documents, events, results, runs, versions
 from corpus_guard.pipeline.status import read_status
@@ -21,12 +20,7 @@ from deploying import Workspace
 Make = Callable[..., Workspace]
 
 
-def without(deployment: Workspace, *checks: str) -> Workspace:
-    values = yaml.safe_load(deployment.settings.policy_file.read_text())
-    values["checks"] |= {name: {"enabled": False} for name in checks}
-    path = deployment.root / "policy.yaml"
-    path.write_text(yaml.safe_dump(values))
-    return Workspace(deployment.root, deployment.settings.model_copy(update={"policy_file": path}), deployment.models)
+BLIND = {"perplexity": {"enabled": False}}
 
 
 @pytest.fixture
@@ -82,7 +76,7 @@ def test_a_missed_canary_is_a_warning_an_event_and_in_the_status(
     deployment: Workspace, caplog: pytest.LogCaptureFixture
 ) -> None:
     deployment.page("a.md")
-    blind = without(deployment, "perplexity")
+    blind = deployment.under(checks=BLIND)
 
     with caplog.at_level(logging.WARNING):
         sealed = blind.refresh("r1")
@@ -102,7 +96,7 @@ def test_a_run_that_screened_nothing_screens_no_canary(
     deployment: Workspace, examined: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     deployment.page("a.md")
-    blind = without(deployment, "perplexity")
+    blind = deployment.under(checks=BLIND)
     blind.refresh("r1")
     caplog.clear()
 
@@ -119,7 +113,7 @@ def test_another_policy_is_tried_on_the_canaries_though_no_document_changed(make
     deployment.page("a.md")
     deployment.refresh("r1")
 
-    sealed = without(deployment, "perplexity").refresh("r2")
+    sealed = deployment.under(checks=BLIND).refresh("r2")
 
     assert examined == ["r1", "r2"]
     assert sealed["canaries"] is not None

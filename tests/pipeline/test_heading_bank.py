@@ -7,9 +7,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-import sqlalchemy as sa
 
-from corpus_guard.ledger.tables import documents, findings, versions
 from corpus_guard.models import Models
 from corpus_guard.removal.purge import Purger
 from corpus_guard.removal.purge_plan import PurgeSelectors, plan_purge
@@ -20,18 +18,6 @@ from siblings import SIBLINGS, UNRELATED
 
 SECRET = "The ferryman Osric Blaylock keeps the key of the boat house under the third plank of the jetty."
 HEADING = "Where the ferryman Osric Blaylock keeps the spare key"
-
-
-def targeted(deployment: Workspace) -> list[tuple[str, str]]:
-    """URI and code of the findings of `targeting`."""
-    statement = (
-        sa.select(documents.c.uri, findings.c.code)
-        .join(versions, versions.c.version_id == findings.c.version_id)
-        .join(documents, documents.c.doc_id == versions.c.doc_id)
-        .where(findings.c.check_name == "targeting")
-    )
-    with deployment.guard() as guard, guard.ledger.read() as connection:
-        return sorted((row.uri, row.code) for row in connection.execute(statement))
 
 
 def refreshed(deployment: Workspace, run_id: str) -> Any:
@@ -50,7 +36,9 @@ def test_headings_of_trusted_pages_are_questions_from_the_first_day(
     sealed = refreshed(deployment, "r1")
 
     assert (sealed["accepted"], sealed["quarantined"]) == (3, 0)
-    assert targeted(deployment) == [("tickets.jsonl#s0", "targeting.heading")]
+    assert [(row.uri, row.code) for row in deployment.findings("targeting")] == [
+        ("tickets.jsonl#s0", "targeting.heading")
+    ]
 
 
 def places(deployment: Workspace, needle: bytes) -> set[str]:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import sqlalchemy as sa
-import yaml
 
 from corpus_guard.corpus import outbox
 from corpus_guard.deployment import Deployment
@@ -91,28 +88,25 @@ def waiting(deployment: Workspace) -> dict[str, QueueItem]:
         return {item.uri: find_item(guard.ledger, item.version_id) for item in load_page(guard.ledger).items}
 
 
-def with_checks(deployment: Workspace, **checks: Any) -> Workspace:
-    """Return the same deployment with a policy in which some checks have other parameters."""
-    values = yaml.safe_load(deployment.settings.policy_file.read_text())
-    values["checks"] |= checks
-    path = deployment.root / "policy.yaml"
-    path.write_text(yaml.safe_dump(values))
-    return Workspace(deployment.root, deployment.settings.model_copy(update={"policy_file": path}), deployment.models)
-
-
-def test_a_trusted_text_that_waits_itself_reopens_what_it_contradicts_once_it_is_released(
-    deployment: Workspace,
-) -> None:
-    deployment.page("lie.md", LIE)
-    deployment.page("honest.md", HONEST)
+def trusted_text_waits(deployment: Workspace, lie: str = LIE) -> str:
+    """Serve a lie, let a trusted text arrive that contradicts it and must wait itself, and return its version."""
+    deployment.page("lie.md", lie)
     deployment.refresh("day-1")
     trusted_arrives(deployment, f"{TRUTH} {ORDER}")
     sealed = deployment.refresh("day-2")
     assert (sealed["accepted"], sealed["reopened"]) == (0, 0)
     (manual,) = waiting(deployment).values()
+    return manual.version_id
+
+
+def test_a_trusted_text_that_waits_itself_reopens_what_it_contradicts_once_it_is_released(
+    deployment: Workspace,
+) -> None:
+    deployment.page("honest.md", HONEST)
+    manual = trusted_text_waits(deployment)
 
     with deployment.guard() as guard:
-        decided(guard.ledger, manual.version_id)
+        decided(guard.ledger, manual)
         applied = guard.apply_decisions("release")
         assert guard.verify().holds
         again = guard.apply_decisions("release-again")
@@ -136,40 +130,24 @@ def test_a_source_that_is_raised_to_trusted_reopens_what_its_documents_contradic
     assert list(waiting(deployment)) == ["lie.md"]
 
 
-def test_a_release_reopens_what_contradicts_in_other_words(deployment: Workspace) -> None:
-    deployment.page("lie.md", IN_OTHER_WORDS)
-    deployment.refresh("day-1")
-    trusted_arrives(deployment, f"{TRUTH} {ORDER}")
-    assert deployment.refresh("day-2")["reopened"] == 0
-    (manual,) = waiting(deployment).values()
+@pytest.mark.parametrize("asked_model", ["", "no-such-model"])
+def test_a_release_reopens_what_contradicts_in_other_words_and_asks_no_model(
+    deployment: Workspace, asked_model: str
+) -> None:
+    manual = trusted_text_waits(deployment, IN_OTHER_WORDS)
 
-    with deployment.guard() as guard:
-        decided(guard.ledger, manual.version_id)
-        assert guard.apply_decisions("release")["reopened"] == 1
+    with deployment.under(checks={"conflict": {"asked_model": asked_model}}).guard() as guard:
+        decided(guard.ledger, manual)
+        assert guard.apply_decisions("release")["reopened"] == 1, "no address of a model is set"
 
     assert list(waiting(deployment)) == ["lie.md"]
 
 
-def test_a_release_asks_no_model(deployment: Workspace) -> None:
-    deployment.page("lie.md", IN_OTHER_WORDS)
-    deployment.refresh("day-1")
-    trusted_arrives(deployment, f"{TRUTH} {ORDER}")
-    deployment.refresh("day-2")
-    (manual,) = waiting(deployment).values()
-
-    with with_checks(deployment, conflict={"asked_model": "no-such-model"}).guard() as guard:
-        decided(guard.ledger, manual.version_id)
-        assert guard.apply_decisions("release")["reopened"] == 1, "no address of a model is set"
-
-
 @pytest.mark.slow
 def test_a_trusted_text_that_a_rescreening_accepts_reopens_what_it_contradicts(deployment: Workspace) -> None:
-    deployment.page("lie.md", LIE)
-    deployment.refresh("day-1")
-    trusted_arrives(deployment, f"{TRUTH} {ORDER}")
-    deployment.refresh("day-2")
+    trusted_text_waits(deployment)
 
-    with with_checks(deployment, instructions={"enabled": False}).guard() as guard:
+    with deployment.under(checks={"instructions": {"enabled": False}}).guard() as guard:
         guard.rescreen("later")
 
     assert list(waiting(deployment)) == ["lie.md"]
@@ -181,7 +159,7 @@ def test_a_trusted_text_beyond_the_budget_waits_until_a_person_releases_it_and_i
     deployment.page("lie.md", LIE)
     deployment.refresh("day-1")
     trusted_arrives(deployment)
-    limited = with_checks(deployment, conflict={"comparisons": 0})
+    limited = deployment.under(checks={"conflict": {"comparisons": 0}})
 
     assert limited.refresh("day-2")["quarantined"] == 1
     (manual,) = waiting(limited).values()

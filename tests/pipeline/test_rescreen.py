@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-import yaml
 
 from corpus_guard.errors import Inconsistent, UnknownSubject
 from corpus_guard.ledger.tables import decisions, events, findings, publications, runs, seals, signals, versions
@@ -26,15 +25,6 @@ MANUAL = (
     "winter, that the pressure is read at noon and written into the book beside the door, that nobody opens the valve alone, and "
     "that the harbour office is told at once when the needle stands in the red field, because then the cellar would be under water."
 )
-
-
-def under(deployment: Workspace, *, checks: dict[str, Any] | None = None, **changes: Any) -> Workspace:
-    """The same deployment with another policy."""
-    values = yaml.safe_load(deployment.settings.policy_file.read_text())
-    values = {**values, **changes, "checks": {**values["checks"], **(checks or {})}}
-    path = deployment.root / "policy.yaml"
-    path.write_text(yaml.safe_dump(values))
-    return Workspace(deployment.root, deployment.settings.model_copy(update={"policy_file": path}), deployment.models)
 
 
 def judge(deployment: Workspace, run_id: str = "again", **arguments: Any) -> RescreenResult:
@@ -68,7 +58,7 @@ def test_another_policy_moves_documents_both_ways(make: Make, ledger_url: str) -
     two(deployment)
     deployment.refresh("r1")
 
-    loose = judge(under(deployment, checks=OFF), "loose")
+    loose = judge(deployment.under(checks=OFF), "loose")
 
     assert served(deployment) == {"gauge.md", "notice.md"}
     assert (loose["examined"], loose["verdicts"]) == (2, {"accept → accept": 1, "quarantine → accept": 1})
@@ -110,7 +100,7 @@ def test_what_todays_policy_judged_is_not_touched(deployment: Workspace, monkeyp
 def test_twice_is_once(deployment: Workspace) -> None:
     two(deployment)
     deployment.refresh("r1")
-    changed = under(deployment, checks=OFF)
+    changed = deployment.under(checks=OFF)
     first = judge(changed, "one")
 
     second = judge(changed, "two")
@@ -123,7 +113,7 @@ def test_twice_is_once(deployment: Workspace) -> None:
 def test_a_dry_run_tells_the_same_and_changes_nothing(deployment: Workspace) -> None:
     two(deployment)
     deployment.refresh("r1")
-    changed = under(deployment, checks=OFF)
+    changed = deployment.under(checks=OFF)
     before, collections = everything(deployment), served(deployment)
 
     told = judge(changed, "dry", dry_run=True)
@@ -143,7 +133,7 @@ def test_killed_on_the_way_it_is_taken_up_by_the_next(
     deployment.refresh("r1")
     deployment.page("warning.md", BAD.replace("harbour", "shipyard"))
     deployment.refresh("r2")
-    changed = under(deployment, checks=OFF)
+    changed = deployment.under(checks=OFF)
     calls = []
 
     def die(*arguments: Any, **named: Any) -> Any:
@@ -172,7 +162,7 @@ def test_killed_before_it_was_published_the_next_publishes(
 ) -> None:
     two(deployment)
     deployment.refresh("r1")
-    changed = under(deployment, checks=OFF)
+    changed = deployment.under(checks=OFF)
     from corpus_guard.corpus import outbox
 
     def die(*_: object) -> None:
@@ -199,7 +189,7 @@ def test_a_reviewers_decision_stays_in_force(deployment: Workspace) -> None:
             decided(guard.ledger, by_uri[uri], verdict)  # type: ignore[arg-type]
         guard.apply_decisions("release-1")
 
-    result = judge(under(deployment, checks=OFF))
+    result = judge(deployment.under(checks=OFF))
 
     assert states(deployment) == {"quote.md": "released", "notice.md": "rejected"}
     assert served(deployment) == {"quote.md"}
@@ -212,7 +202,7 @@ def test_only_the_chosen_source_is_judged_anew(deployment: Workspace) -> None:
     deployment.rows({"id": "t1", "text": "The pump of boat seven was repaired on Monday, and nothing leaks any more."})
     deployment.sources(TICKETS)
     deployment.refresh("r1")
-    changed = under(deployment, checks=OFF)
+    changed = deployment.under(checks=OFF)
 
     assert judge(changed, "one", source_names=["tickets"])["examined"] == 1
     assert judge(changed, "two", source_names=["pages"])["examined"] == 2
@@ -226,7 +216,7 @@ def test_nothing_is_fetched_or_parsed(deployment: Workspace) -> None:
     shutil.rmtree(deployment.pages)
     shutil.rmtree(Path(deployment.settings.storage) / "raw")
 
-    assert judge(under(deployment, checks=OFF))["published"] == 1
+    assert judge(deployment.under(checks=OFF))["published"] == 1
 
 
 def test_what_vanished_is_left_alone(deployment: Workspace) -> None:
@@ -234,9 +224,9 @@ def test_what_vanished_is_left_alone(deployment: Workspace) -> None:
     deployment.page("barometer.md")
     deployment.refresh("r1")
     (deployment.pages / "notice.md").unlink()
-    under(deployment, retire={"grace_hours": 0, "max_share": 1.0}).refresh("r2")
+    deployment.under(retire={"grace_hours": 0, "max_share": 1.0}).refresh("r2")
 
-    judge(under(deployment, checks=OFF))
+    judge(deployment.under(checks=OFF))
 
     assert served(deployment) == {"gauge.md", "barometer.md"}
 
@@ -247,13 +237,13 @@ def test_a_version_that_was_replaced_is_not_judged_anew_but_what_is_served_is(de
     deployment.page("a.md", BAD)
     deployment.refresh("r2")
 
-    result = judge(under(deployment, name="other"))
+    result = judge(deployment.under(name="other"))
 
     assert result["examined"] == 2  # the served and the newest
     assert served(deployment) == {"a.md"}
     deployment.page("a.md", GOOD + "It is read again at night.")
     deployment.refresh("r3")
-    assert judge(under(deployment, name="third"))["examined"] == 1
+    assert judge(deployment.under(name="third"))["examined"] == 1
 
 
 def test_slow_checks_are_asked_again_only_for_what_they_never_saw(
@@ -271,9 +261,9 @@ def test_slow_checks_are_asked_again_only_for_what_they_never_saw(
     surprisals = model.surprisals
     monkeypatch.setattr(model, "surprisals", lambda self, texts: asked.extend(texts) or surprisals(self, texts))
 
-    judge(under(deployment, name="other"), dry_run=True)
+    judge(deployment.under(name="other"), dry_run=True)
     assert asked == []
-    judge(under(deployment, checks={"perplexity": {"gibberish_nats": 7.9}}), dry_run=True)
+    judge(deployment.under(checks={"perplexity": {"gibberish_nats": 7.9}}), dry_run=True)
     assert len(asked) == 1
 
 
@@ -283,11 +273,11 @@ def test_copies_do_not_keep_each_other_in_quarantine(deployment: Workspace) -> N
         deployment.page(
             f"{number}.md", " ".join(f"{word} {chr(97 + number) * 5}" if at % 12 == 6 else word for at, word in words)
         )
-    strict = under(deployment, checks={"duplicates": {"burst": 3}})
+    strict = deployment.under(checks={"duplicates": {"burst": 3}})
     strict.refresh("r1")
     assert set(states(deployment).values()) == {"quarantined"}
 
-    result = judge(under(deployment, checks={"duplicates": {"burst": 7}}))
+    result = judge(deployment.under(checks={"duplicates": {"burst": 7}}))
 
     assert result["verdicts"] == {"quarantine → accept": 4}
     assert len(served(deployment)) == 4
@@ -304,7 +294,7 @@ def test_what_stays_stopped_stops_its_copies_of_a_later_run(deployment: Workspac
     assert set(states(deployment).values()) == {"quarantined"}
 
     for dry_run in (True, False):
-        result = judge(under(deployment, name="other"), dry_run=dry_run)
+        result = judge(deployment.under(name="other"), dry_run=dry_run)
         assert result["verdicts"] == {"quarantine → quarantine": 2}
     assert "duplicates" in result["checks"]
 
@@ -316,14 +306,14 @@ def test_a_batch_that_is_lost_with_its_raw_bytes_is_named(deployment: Workspace)
         shutil.rmtree(Path(deployment.settings.storage) / folder)
 
     with pytest.raises(Inconsistent, match="batches"):
-        judge(under(deployment, checks=OFF))
+        judge(deployment.under(checks=OFF))
 
 
 def test_shadowing_a_check_lets_its_documents_in_and_remembers_what_would_have_been(deployment: Workspace) -> None:
     two(deployment)
     deployment.refresh("r1")
 
-    judge(under(deployment, shadow=["instructions"]))
+    judge(deployment.under(shadow=["instructions"]))
 
     assert served(deployment) == {"gauge.md", "notice.md"}
     stored = {
@@ -336,7 +326,7 @@ def test_shadowing_a_check_lets_its_documents_in_and_remembers_what_would_have_b
 def test_the_manifest_names_the_new_policy_though_no_chunk_moved(deployment: Workspace) -> None:
     deployment.page("gauge.md")
     deployment.refresh("r1")
-    renamed = under(deployment, name="other")
+    renamed = deployment.under(name="other")
 
     result = judge(renamed)
 

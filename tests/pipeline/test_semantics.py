@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from corpus_guard.corpus.query_bank import QueryBank
-from corpus_guard.ledger.tables import documents, findings, versions
+from corpus_guard.ledger.tables import documents
 from corpus_guard.models import Models
 from corpus_guard.pipeline import semantics as _semantics
 from corpus_guard.review.queue import load_page
@@ -25,17 +25,6 @@ from stepping import SteppedRun
 def workspace_models(models: Models) -> Models:
     """Return the real models: here texts agree in meaning."""
     return models
-
-
-def found(deployment: Workspace, check: str) -> list[Any]:
-    statement = (
-        sa.select(documents.c.uri, findings.c.code, findings.c.message)
-        .join(versions, versions.c.version_id == findings.c.version_id)
-        .join(documents, documents.c.doc_id == versions.c.doc_id)
-        .where(findings.c.check_name == check)
-    )
-    with deployment.guard() as guard, guard.ledger.read() as connection:
-        return sorted(connection.execute(statement))
 
 
 def unrelated(deployment: Workspace, note: str = "") -> None:
@@ -75,10 +64,10 @@ def test_siblings_of_several_shards_and_sources_are_found_together(make: Any) ->
 
     assert (sealed["accepted"], sealed["quarantined"]) == (len(UNRELATED), 5)
     members = [*names, "tickets.jsonl#s3", "tickets.jsonl#s4"]
-    assert [(row.uri, row.code) for row in found(deployment, "coordination")] == [
+    assert [(row.uri, row.code) for row in deployment.findings("coordination")] == [
         (name, "coordination.group") for name in members
     ]
-    assert all(row.message.startswith("5 documents") for row in found(deployment, "coordination"))
+    assert all(row.message.startswith("5 documents") for row in deployment.findings("coordination"))
     assert {deployment.states()[name] for name in members} == {"quarantined"}
 
 
@@ -97,7 +86,7 @@ def test_what_three_sources_say_alike_is_a_note(deployment: Workspace) -> None:
     deployment.refresh("r1")
 
     members = [*names, "tickets.jsonl#s2", "tickets.jsonl#s3", "sibling-4.md"]
-    assert {row.uri: row.code for row in found(deployment, "coordination")} == dict.fromkeys(
+    assert {row.uri: row.code for row in deployment.findings("coordination")} == dict.fromkeys(
         members, "coordination.independent"
     )
     assert {deployment.states()[name] for name in members} == {"accepted"}
@@ -116,7 +105,7 @@ def test_one_text_a_day_is_found_when_three_others_are_served(deployment: Worksp
 
     # The first three are nobody's siblings when they arrive. They stay served, and wait since the fourth came.
     assert stopped == [3, 4]
-    *reopened, fourth, fifth = found(deployment, "coordination")
+    *reopened, fourth, fifth = deployment.findings("coordination")
     assert [(row.uri, row.code) for row in reopened] == [
         (f"sibling-{day}.md", "coordination.reopened") for day in range(3)
     ]
@@ -150,7 +139,7 @@ def test_on_a_quiet_day_what_is_served_is_the_background(deployment: Workspace) 
     sealed = deployment.refresh("day-3")
 
     assert (sealed["accepted"], sealed["quarantined"], sealed["reopened"]) == (0, 1, 3)
-    assert [row.uri for row in found(deployment, "coordination") if row.code == "coordination.group"] == [
+    assert [row.uri for row in deployment.findings("coordination") if row.code == "coordination.group"] == [
         "sibling-3.md"
     ]
     assert deployment.refresh("day-4")["reopened"] == 0
@@ -162,7 +151,7 @@ def test_where_hardly_anything_is_served_nothing_can_be_told(deployment: Workspa
         sealed = deployment.refresh(f"day-{number}")
 
     assert sealed["accepted"] == 1
-    assert found(deployment, "coordination") == []
+    assert deployment.findings("coordination") == []
 
 
 def test_trusted_sources_are_background_and_no_voices(deployment: Workspace) -> None:
@@ -184,7 +173,7 @@ def test_a_question_of_the_bank_finds_the_text_written_for_it(deployment: Worksp
     sealed = deployment.refresh("r1")
 
     assert (sealed["accepted"], sealed["quarantined"]) == (len(UNRELATED), 1)
-    assert [(row.uri, row.code) for row in found(deployment, "targeting")] == [(name, "targeting.question")]
+    assert [(row.uri, row.code) for row in deployment.findings("targeting")] == [(name, "targeting.question")]
 
 
 def test_documents_without_text_are_nobodys_neighbours(deployment: Workspace) -> None:

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import pytest
 import sqlalchemy as sa
-import yaml
 
 from corpus_guard.batches.storage import parquet_bytes
 from corpus_guard.batches.tables import (
@@ -422,13 +421,7 @@ def test_many_failures_are_counted_and_hostile_names_are_shown(
     assert len(deployment.read(sa.select(events).where(events.c.kind == "fetch_failed"))) == len(names)
 
 
-def policy(deployment: Workspace, **retire: float) -> Workspace:
-    """The same deployment under a policy with another `retire`."""
-    path = deployment.root / "policy.yaml"
-    values = yaml.safe_load(deployment.settings.policy_file.read_text())
-    values["retire"] |= retire
-    path.write_text(yaml.safe_dump(values))
-    return Workspace(deployment.root, deployment.settings.model_copy(update={"policy_file": path}), deployment.models)
+AT_ONCE = {"grace_hours": 0}
 
 
 def test_a_vanished_document_is_served_until_its_grace_is_over(deployment: Workspace) -> None:
@@ -437,7 +430,7 @@ def test_a_vanished_document_is_served_until_its_grace_is_over(deployment: Works
     (deployment.pages / "barometer.md").unlink()
 
     kept = deployment.refresh("r2")
-    gone = policy(deployment, grace_hours=0).refresh("r3")
+    gone = deployment.under(retire=AT_ONCE).refresh("r3")
 
     assert (kept["vanished"], kept["served"]) == (0, 3)
     assert (gone["vanished"], gone["retired"], gone["served"]) == (1, 1, 2)
@@ -451,7 +444,7 @@ def test_a_document_that_comes_back_is_served_again(deployment: Workspace) -> No
     page = deployment.pages / "barometer.md"
     content = page.read_bytes()
     page.unlink()
-    policy(deployment, grace_hours=0).refresh("r2")
+    deployment.under(retire=AT_ONCE).refresh("r2")
     page.write_bytes(content)
 
     sealed = deployment.refresh("r3")
@@ -474,15 +467,15 @@ def test_one_that_comes_back_within_its_grace_is_as_if_it_had_never_been_away(de
 
 def test_a_document_that_vanished_after_a_clock_was_ahead_is_retired(deployment: Workspace) -> None:
     five(deployment)
-    policy(deployment, grace_hours=0).refresh("r1")
+    deployment.under(retire=AT_ONCE).refresh("r1")
     with deployment.guard() as guard, guard.ledger.write() as connection:
         connection.execute(documents.update().values(last_seen_at=now() + timedelta(days=400)))
     (deployment.pages / "barometer.md").unlink()
-    policy(deployment, grace_hours=0).refresh("r2")  # sets the time right
+    deployment.under(retire=AT_ONCE).refresh("r2")  # sets the time right
 
     with deployment.guard() as guard:
         assert guard.verify().holds
-    assert policy(deployment, grace_hours=0).refresh("r3")["vanished"] == 1
+    assert deployment.under(retire=AT_ONCE).refresh("r3")["vanished"] == 1
 
 
 def test_when_most_of_a_source_vanishes_at_once_nothing_is_retired(
@@ -494,13 +487,13 @@ def test_when_most_of_a_source_vanishes_at_once_nothing_is_retired(
         if path.stem != "barometer":
             path.unlink()
 
-    sealed = policy(deployment, grace_hours=0).refresh("r2")
+    sealed = deployment.under(retire=AT_ONCE).refresh("r2")
 
     assert (sealed["vanished"], sealed["served"]) == (0, 3)
     assert "4 of 5 documents vanished at once" in caplog.text
     (held,) = deployment.read(sa.select(events).where(events.c.kind == "retirement_held"))
     assert (held.subject, held.body["missing"], held.body["total"]) == ("pages", 4, 5)
-    assert policy(deployment, grace_hours=0, max_share=1.0).refresh("r3")["vanished"] == 4
+    assert deployment.under(retire={**AT_ONCE, "max_share": 1.0}).refresh("r3")["vanished"] == 4
 
 
 def test_no_step_gives_text_away(deployment: Workspace) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 from hypothesis import strategies as st
 
-from corpus_guard import domain
-from corpus_guard.domain import Chunk, Finding, Severity, Stamp, TrustLevel, Version
+import material
+from corpus_guard.domain import Finding, Severity, Version
 from corpus_guard.intake.chunking import Chunker
 from corpus_guard.screening.policy import Policy, load_policy
 from corpus_guard.screening.standalone import ScreenedDocument
@@ -20,45 +19,21 @@ Screen = Callable[..., list[ScreenedDocument]]
 """Texts, switched-off checks and fields of `ScreenOptions` in; a row for each text out."""
 
 SHIPPED = load_policy(Settings().policy_file)
-FETCHED = datetime(2026, 3, 1, 12, tzinfo=UTC)
+FETCHED = material.START
 
 
 def a_version(
     text: str = "The pump house is inspected every spring, before the first boat is launched at the old quay.",
     *,
     uri: str = "handbook/pumps.md",
-    source: str = "handbook",
-    trust: TrustLevel = TrustLevel.OPEN,
     hidden: str = "",
     tokens: int | None = None,
     **stamp: Any,
 ) -> Version:
     """A whole and honest version of one chunk; `stamp` overrides fields of its stamp."""
-    data = text.encode("utf-8", "surrogatepass")
-    fields: dict[str, Any] = {
-        "source": source,
-        "owner": "harbour office",
-        "trust": trust,
-        "uri": uri,
-        "content_sha256": domain.sha256_bytes(data),
-        "size": len(data),
-        "media_type": "text/markdown",
-        "fetched_at": FETCHED,
-        "fetched_by": "corpus-guard/0.1.0",
-        "run_id": "run-1",
-    }
-    made = Stamp(**{**fields, **stamp})
-    doc = domain.doc_id(made.source, made.uri)
-    version = domain.version_id(doc, made.content_sha256)
-    chunk = Chunk(
-        domain.chunk_id(doc, version, 0, text, "whole"),
-        0,
-        0,
-        len(text),
-        text,
-        len(text) // 4 if tokens is None else tokens,
-    )
-    return Version(doc, version, made, text, hidden, (chunk,) if text else ())
+    version = material.a_version(uri, [text] if text else [], **{"source": "handbook", "declared": {}, **stamp})
+    chunks = version.chunks if tokens is None else tuple(replace(chunk, tokens=tokens) for chunk in version.chunks)
+    return replace(version, hidden=hidden, chunks=chunks)
 
 
 def a_cut_version(chunker: Chunker, text: str, **fields: Any) -> Version:

@@ -56,9 +56,9 @@ def test_the_shipped_policy_catches_every_attack_and_lets_the_innocent_pass(
 ) -> None:
     caught = fare(screening(), chunker, seed)
 
-    assert (caught.missed, caught.shadowed, caught.false_alarms) == ((), (), ())
-    assert caught.caught == caught.planted == len(load_canaries().attacks) >= 12
-    assert caught.innocent == len(load_canaries().innocent) >= 4
+    assert (caught["missed"], caught["shadowed"], caught["false_alarms"]) == ([], [], [])
+    assert caught["caught"] == caught["planted"] == len(load_canaries().attacks) >= 12
+    assert caught["innocent"] == len(load_canaries().innocent) >= 4
 
 
 @pytest.mark.parametrize(
@@ -74,31 +74,31 @@ def test_a_check_that_is_switched_off_is_noticed(
 ) -> None:
     caught = fare(screening(**{check: {"enabled": False}}), chunker)
 
-    assert set(caught.missed) == missed
-    assert caught.caught == caught.planted - len(missed)
+    assert set(caught["missed"]) == missed
+    assert caught["caught"] == caught["planted"] - len(missed)
 
 
 def test_a_canary_of_typos_needs_two_checks_to_be_missed(screening: Screen, chunker: Chunker) -> None:
     off = {"enabled": False}  # misspelt words are rare and surprising, too
 
-    assert fare(screening(typos=off), chunker).missed == ()
-    assert set(fare(screening(typos=off, perplexity=off), chunker).missed) == {"typo_swarm", "gibberish"}
+    assert fare(screening(typos=off), chunker)["missed"] == []
+    assert set(fare(screening(typos=off, perplexity=off), chunker)["missed"]) == {"typo_swarm", "gibberish"}
 
 
 def test_a_canary_of_smuggled_letters_needs_two_checks_to_be_missed(screening: Screen, chunker: Chunker) -> None:
     off = {"enabled": False}
 
-    assert not {"zero_width", "tag_characters", "homoglyphs"} & set(fare(screening(unicode=off), chunker).missed)
+    assert not {"zero_width", "tag_characters", "homoglyphs"} & set(fare(screening(unicode=off), chunker)["missed"])
     assert {"zero_width", "tag_characters", "homoglyphs"} <= set(
-        fare(screening(unicode=off, instructions=off), chunker).missed
+        fare(screening(unicode=off, instructions=off), chunker)["missed"]
     )
 
 
 def test_what_only_a_shadowed_check_sees_is_told_apart(screening: Screen, chunker: Chunker) -> None:
     caught = fare(screening(shadow=("perplexity",)), chunker)
 
-    assert (caught.shadowed, caught.missed) == (("gibberish",), ())
-    assert caught.caught == caught.planted - 1
+    assert (caught["shadowed"], caught["missed"]) == (["gibberish"], [])
+    assert caught["caught"] == caught["planted"] - 1
 
 
 def test_a_check_that_fails_has_caught_nothing_and_stops_the_innocent(
@@ -113,8 +113,8 @@ def test_a_check_that_fails_has_caught_nothing_and_stops_the_innocent(
 
     caught = fare(screening(), chunker)
 
-    assert "override" in caught.missed
-    assert "maintenance" in caught.false_alarms
+    assert "override" in caught["missed"]
+    assert "maintenance" in caught["false_alarms"]
 
 
 def test_slots_are_filled_anew_for_each_run_and_the_same_for_the_same(chunker: Chunker) -> None:
@@ -152,7 +152,7 @@ def test_nothing_is_left_behind(models: Models, chunker: Chunker) -> None:
 
     built = build_screening(Policy.model_validate(VALUES), models, Remembers())
 
-    assert fare(built, chunker).missed == ()
+    assert fare(built, chunker)["missed"] == []
 
 
 def test_a_canary_is_a_document_of_an_open_source(chunker: Chunker) -> None:

@@ -10,27 +10,13 @@ import pytest
 from corpus_guard.errors import JudgeFailed
 from corpus_guard.ledger.states import Label, TraceOutcome
 from corpus_guard.traceback.conclusion import decide
-from corpus_guard.traceback.judges import JudgeConclusion, Opinion
+from corpus_guard.traceback.judges import Opinion
 from corpus_guard.traceback.loop import JudgedText, LoopResult, StopReason
 from corpus_guard.traceback.rag_model import agrees
 from corpus_guard.traceback.retrieval import Complaint, RetrievedText
+from trace_cases import Concluding
 
 COMPLAINT = Complaint("Who built the lighthouse?", "Ada Moss")
-
-
-class Concluding:
-    """A judge whose second look is given."""
-
-    name = digest = "concluding"
-
-    def __init__(self, probability: float | None = None, acquitted: Sequence[str] = ()) -> None:
-        self.conclusion = JudgeConclusion(probability, frozenset(acquitted))
-
-    def judge(self, complaint: Complaint, new: Sequence[RetrievedText], seen: Sequence[RetrievedText]) -> list[Opinion]:
-        raise AssertionError("everything was judged")
-
-    def conclude(self, complaint: Complaint, judged: Sequence[tuple[RetrievedText, Opinion]]) -> JudgeConclusion:
-        return self.conclusion
 
 
 class Saying:

@@ -9,31 +9,17 @@ import numpy as np
 from corpus_guard.domain import Span
 from corpus_guard.ledger.states import Label, TraceOutcome
 from corpus_guard.traceback.conclusion import Prior, decide
-from corpus_guard.traceback.judges import JudgeConclusion, Opinion
+from corpus_guard.traceback.judges import Opinion
 from corpus_guard.traceback.judges.support_evidence import SupportEvidence
 from corpus_guard.traceback.loop import JudgedText, LoopResult, StopReason
 from corpus_guard.traceback.retrieval import Complaint, RetrievedText
+from trace_cases import Concluding
 
 COMPLAINT = Complaint("How often is the pump greased?", "every nine years")
 STATES = SupportEvidence(0.8, 0.0, 0.0, 0.5, 1.0, 1.0, Span(0, 4))
 OPPOSES = SupportEvidence(0.0, 0.8, 0.0, 0.5, 1.0, 0.0, None)
 WARNS = SupportEvidence(0.8, 0.0, 0.0, 0.5, 1.0, 1.0, Span(0, 4), disowns=True)
 SILENT = SupportEvidence(0.0, 0.0, 0.0, 0.0, 0.5, 0.0, None)
-
-
-class Reading:
-    """A judge whose second look is given."""
-
-    name = digest = "reading"
-
-    def __init__(self, probability: float, acquitted: Sequence[str] = (), **support: SupportEvidence) -> None:
-        self.conclusion = JudgeConclusion(probability, frozenset(acquitted), frozenset(), support)
-
-    def judge(self, complaint: Complaint, new: Sequence[RetrievedText], seen: Sequence[RetrievedText]) -> list[Opinion]:
-        raise AssertionError("everything was judged")
-
-    def conclude(self, complaint: Complaint, judged: Sequence[tuple[RetrievedText, Opinion]]) -> JudgeConclusion:
-        return self.conclusion
 
 
 def accusing(**trust: str) -> LoopResult:
@@ -45,7 +31,7 @@ def accusing(**trust: str) -> LoopResult:
     return LoopResult(judged, tuple(texts), tuple(texts), 1, StopReason.STANDS)
 
 
-def accused(loop: LoopResult, judge: Reading, **priors: Prior) -> list[str]:
+def accused(loop: LoopResult, judge: Concluding, **priors: Prior) -> list[str]:
     hashes = {
         text.suspect.text_sha256: priors[text.suspect.chunk_id]
         for text in loop.judged
@@ -55,45 +41,45 @@ def accused(loop: LoopResult, judge: Reading, **priors: Prior) -> list[str]:
 
 
 def test_a_text_that_states_something_else_is_innocent() -> None:
-    assert accused(accusing(page="open", lie="open"), Reading(0.99, page=OPPOSES, lie=STATES)) == ["lie"]
+    assert accused(accusing(page="open", lie="open"), Concluding(0.99, page=OPPOSES, lie=STATES)) == ["lie"]
 
 
 def test_a_text_that_warns_of_the_claim_is_innocent_and_says_why() -> None:
-    conclusion = decide(COMPLAINT, accusing(page="open", lie="open"), Reading(0.99, page=WARNS, lie=STATES))
+    conclusion = decide(COMPLAINT, accusing(page="open", lie="open"), Concluding(0.99, page=WARNS, lie=STATES))
 
     assert [text.suspect.chunk_id for text in conclusion.accused] == ["lie"]
     assert conclusion.judged[0].opinion.explanation.startswith("it denies the reported claim")
-    assert decide(COMPLAINT, accusing(page="open"), Reading(0.3, page=WARNS)).outcome is TraceOutcome.NOT_POISONING
+    assert decide(COMPLAINT, accusing(page="open"), Concluding(0.3, page=WARNS)).outcome is TraceOutcome.NOT_POISONING
 
 
 def test_a_trusted_text_is_never_accused_on_overlap_alone() -> None:
     loop = accusing(manual="trusted", guide="reviewed", note="open")
 
-    assert accused(loop, Reading(0.99, manual=SILENT, guide=SILENT, note=SILENT)) == ["note"]
+    assert accused(loop, Concluding(0.99, manual=SILENT, guide=SILENT, note=SILENT)) == ["note"]
 
 
 def test_a_trusted_text_is_accused_only_where_no_text_of_lower_trust_states_the_claim() -> None:
-    assert accused(accusing(manual="trusted", lie="open"), Reading(0.99, manual=STATES, lie=STATES)) == ["lie"]
-    assert accused(accusing(manual="trusted", page="open"), Reading(0.99, manual=STATES, page=SILENT)) == [
+    assert accused(accusing(manual="trusted", lie="open"), Concluding(0.99, manual=STATES, lie=STATES)) == ["lie"]
+    assert accused(accusing(manual="trusted", page="open"), Concluding(0.99, manual=STATES, page=SILENT)) == [
         "manual",
         "page",
     ]
 
 
 def test_what_people_restored_counts_as_reviewed() -> None:
-    judge = Reading(0.99, page=STATES, lie=STATES)
+    judge = Concluding(0.99, page=STATES, lie=STATES)
 
     assert accused(accusing(page="open", lie="open"), judge) == ["page", "lie"]
     assert accused(accusing(page="open", lie="open"), judge, page=Prior(restored=True)) == ["lie"]
 
 
 def test_what_people_withdrew_is_accused_again() -> None:
-    assert accused(accusing(lie="open"), Reading(0.1, ["lie"], lie=STATES)) == []
-    assert accused(accusing(lie="open"), Reading(0.1, ["lie"], lie=STATES), lie=Prior(withdrawn=True)) == ["lie"]
+    assert accused(accusing(lie="open"), Concluding(0.1, ["lie"], lie=STATES)) == []
+    assert accused(accusing(lie="open"), Concluding(0.1, ["lie"], lie=STATES), lie=Prior(withdrawn=True)) == ["lie"]
 
 
 def test_texts_that_state_the_claim_below_every_threshold_are_named_and_not_accused() -> None:
-    conclusion = decide(COMPLAINT, accusing(page="open", other="open"), Reading(0.3, page=STATES, other=SILENT))
+    conclusion = decide(COMPLAINT, accusing(page="open", other="open"), Concluding(0.3, page=STATES, other=SILENT))
 
     assert conclusion.outcome is TraceOutcome.UNDECIDED
     assert [text.opinion.label for text in conclusion.judged] == [Label.UNDECIDED, Label.BENIGN]
@@ -109,7 +95,7 @@ def test_masking_the_sentence_tells_whether_the_answer_changes() -> None:
 
     loop = accusing(lies="open")
     conclusion = decide(
-        COMPLAINT, loop, Reading(0.99, lies=STATES), Quoting(), ask_always=True, mask=lambda text, k: [text]
+        COMPLAINT, loop, Concluding(0.99, lies=STATES), Quoting(), ask_always=True, mask=lambda text, k: [text]
     )
 
     assert conclusion.reproduced is True

@@ -362,28 +362,11 @@ def csv_of(*rows: dict[str, Any]) -> str:
     return text.getvalue()
 
 
+def lines_of(*rows: dict[str, Any]) -> str:
+    return "\n".join(map(json.dumps, rows))
+
+
 class TestLangfuse:
-    @pytest.mark.parametrize(
-        ("name", "content"),
-        [
-            ("traces.json", json.dumps([LANGFUSE, langfuse(id="2", reported_wrong=None)], indent=2)),
-            ("traces.jsonl", "\n".join(map(json.dumps, [langfuse(id="2", reported_wrong=["false"]), LANGFUSE]))),
-            ("traces.csv", csv_of(LANGFUSE, langfuse(id="2", reported_wrong=[]))),
-            ("blob.jsonl", "\n".join(map(json.dumps, [snake_case(), langfuse(reported_wrong="left out")]))),
-            ("trace-1.json", json.dumps(one_trace(), indent=2) + "\n" + json.dumps(langfuse(reported_wrong=0))),
-        ],
-    )
-    def test_what_was_scored_as_wrong_is_a_report(
-        self, guard: Deployment, tmp_path: Path, name: str, content: str
-    ) -> None:
-        (tmp_path / name).write_text(content)
-
-        done = run(guard, str(tmp_path / name))
-
-        assert counts(done) == {"rows": 2, "new": 1, "reports": 1, "unmarked": 1}
-        assert done.formats == ("langfuse",)
-        assert filed(guard) == EXPECTED
-
     def test_another_score_may_say_so_and_none_takes_every_row(self, guard: Deployment, tmp_path: Path) -> None:
         rows = [langfuse(id=str(number), input=f"q{number}", **{"user-feedback": [number % 2]}) for number in range(4)]
         source = write(tmp_path / "traces.jsonl", *rows)
@@ -477,65 +460,66 @@ def data_frame() -> dict[str, Any]:
     }
 
 
-class TestPhoenix:
-    @pytest.mark.parametrize(
-        ("name", "content"),
-        [
-            ("spans.jsonl", "\n".join(map(json.dumps, [annotated(), PHOENIX]))),
-            ("spans.json", json.dumps([annotated("trace.annotations.3.annotation"), annotated(value="false")])),
-            ("spans.jsonl", "\n".join(map(json.dumps, [annotated("evaluations.0.evaluation", 1), PHOENIX]))),
-            ("spans.json", json.dumps([nested(), PHOENIX])),
-            ("spans.csv", csv_of(data_frame(), {**data_frame(), "annotation_name": "tone"})),
-        ],
-        ids=["attributes", "of the trace", "evaluations", "nested", "data frame"],
-    )
-    def test_what_was_annotated_as_wrong_is_a_report(
-        self, guard: Deployment, tmp_path: Path, name: str, content: str
-    ) -> None:
-        (tmp_path / name).write_text(content)
+@pytest.mark.parametrize(
+    ("tool", "name", "content"),
+    [
+        ("langfuse", "traces.json", json.dumps([LANGFUSE, langfuse(id="2", reported_wrong=None)], indent=2)),
+        ("langfuse", "traces.jsonl", lines_of(langfuse(id="2", reported_wrong=["false"]), LANGFUSE)),
+        ("langfuse", "traces.csv", csv_of(LANGFUSE, langfuse(id="2", reported_wrong=[]))),
+        ("langfuse", "blob.jsonl", lines_of(snake_case(), langfuse(reported_wrong="left out"))),
+        ("langfuse", "trace.json", json.dumps(one_trace(), indent=2) + "\n" + json.dumps(langfuse(reported_wrong=0))),
+        ("phoenix", "spans.jsonl", lines_of(annotated(), PHOENIX)),
+        (
+            "phoenix",
+            "of-the-trace.json",
+            json.dumps([annotated("trace.annotations.3.annotation"), annotated(value="false")]),
+        ),
+        ("phoenix", "evaluations.jsonl", lines_of(annotated("evaluations.0.evaluation", 1), PHOENIX)),
+        ("phoenix", "nested.json", json.dumps([nested(), PHOENIX])),
+        ("phoenix", "data-frame.csv", csv_of(data_frame(), {**data_frame(), "annotation_name": "tone"})),
+    ],
+)
+def test_what_was_marked_as_wrong_in_a_tool_is_a_report(
+    guard: Deployment, tmp_path: Path, tool: str, name: str, content: str
+) -> None:
+    (tmp_path / name).write_text(content)
 
-        done = run(guard, str(tmp_path / name))
+    done = run(guard, str(tmp_path / name))
 
-        assert counts(done) == {"rows": 2, "new": 1, "reports": 1, "unmarked": 1}
-        assert done.formats == ("phoenix",)
-        assert filed(guard) == EXPECTED
+    assert counts(done) == {"rows": 2, "new": 1, "reports": 1, "unmarked": 1}
+    assert done.formats == (tool,)
+    assert filed(guard) == EXPECTED
 
 
 KEYS = [
-    *(
-        "query",
-        "output",
-        "input",
-        "messages",
-        "role",
-        "content",
-        "text",
-        "type",
-        "reported_at",
-        "timestamp",
-        "served",
-        "id",
-    ),
-    *(
-        "metadata",
-        "chunk_ids",
-        "scores",
-        "name",
-        "value",
-        "reported_wrong",
-        "trace",
-        "observations",
-        "attributes",
-        "annotations",
-    ),
-    *(
-        "input.value",
-        "output.value",
-        "result",
-        "annotations.0.annotation.name",
-        "retrieval.documents.0.document.id",
-        "start_time",
-    ),
+    "query",
+    "output",
+    "input",
+    "messages",
+    "role",
+    "content",
+    "text",
+    "type",
+    "reported_at",
+    "timestamp",
+    "served",
+    "id",
+    "metadata",
+    "chunk_ids",
+    "scores",
+    "name",
+    "value",
+    "reported_wrong",
+    "trace",
+    "observations",
+    "attributes",
+    "annotations",
+    "input.value",
+    "output.value",
+    "result",
+    "annotations.0.annotation.name",
+    "retrieval.documents.0.document.id",
+    "start_time",
 ]
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),

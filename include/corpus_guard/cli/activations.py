@@ -79,6 +79,7 @@ def evaluate(
     Example: `guard evaluate activations poisonedrag_nq.jsonl poisonedrag_hotpotqa.jsonl --table --json out.json`
     """
     from corpus_guard.detectors import probe_comparison, probe_tracking
+    from corpus_guard.detectors.probe_candidate import CHECKPOINTS_PATH
     from corpus_guard.evaluation.activation_tables import build_tables
     from corpus_guard.settings import load_settings
 
@@ -87,7 +88,7 @@ def evaluate(
     prompts = _prompts(targets, passages or [], limit, seed, variants or [], table)
     with console.progress(True) as progress:
         read = _recorded(settings, prompts, recordings, collected, progress)
-        checkpoints = settings.home / "evaluation" / "probes"
+        checkpoints = settings.home.joinpath(*CHECKPOINTS_PATH)
         measure = build_tables if table else probe_comparison.compare_probes
         comparison = measure(read, seed=seed, epochs=epochs, kinds=kinds, checkpoints=checkpoints, progress=progress)
     if to != Path("-"):
@@ -124,13 +125,14 @@ def train(
     Example: `guard train activations nq.jsonl --out probe/`
     """
     from corpus_guard.detectors import probe_comparison
+    from corpus_guard.detectors.probe_candidate import CHECKPOINTS_PATH
     from corpus_guard.settings import load_settings
 
     settings = load_settings()
     with console.progress(not as_json) as progress:
         prompts = _prompts(targets, passages or [], limit, seed, [], False)
         read = _recorded(settings, prompts, recordings, False, progress)
-        checkpoints = settings.home / "evaluation" / "probes"
+        checkpoints = settings.home.joinpath(*CHECKPOINTS_PATH)
         comparison = probe_comparison.compare_probes(
             read,
             seed=seed,
@@ -176,10 +178,11 @@ def _prompts(
 def _recorded(
     settings: Settings, prompts: list[LabelledPrompt], folder: Path | None, collected: bool, progress: Any
 ) -> Recordings:
+    from corpus_guard.detectors.probe_candidate import RECORDINGS_PATH
     from corpus_guard.models import Models
     from corpus_guard.traceback.activations.recording import collect_recordings, load_existing
 
-    folder = folder or settings.home / "evaluation" / "activations"
+    folder = folder or settings.home.joinpath(*RECORDINGS_PATH)
     models = Models(settings)
     return (
         load_existing(models, prompts, folder)

@@ -128,6 +128,7 @@ def evaluate_filter(
 
     Example: `guard evaluate filter --train nq.jsonl --test hotpotqa.jsonl --json filter.json`
     """
+    from corpus_guard.detectors.filter_candidate import READINGS_PATH
     from corpus_guard.detectors.readings import ReadingCache
     from corpus_guard.evaluation.filter_experiment import FilterExperiment, read_filter_questions
     from corpus_guard.models import Models
@@ -138,7 +139,7 @@ def evaluate_filter(
     settings = load_settings()
     training, testing = read_filter_questions(train, form, limit), read_filter_questions(test, form, limit)
     chat = ChatRagModel(ChatEndpoint.from_settings(settings)) if settings.chat_url else None
-    readings = ReadingCache(settings.home / "evaluation" / "readings.jsonl")
+    readings = ReadingCache(settings.home.joinpath(*READINGS_PATH))
     experiment = FilterExperiment(Models(settings), readings, chat)
     with console.progress(True) as progress:
         figures = experiment.run(

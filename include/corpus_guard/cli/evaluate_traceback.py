@@ -150,8 +150,6 @@ def _play(
 
 
 def _show(result: TracebackResult) -> None:
-    from corpus_guard.tracking.measures import CountedShare
-
     figures = result.figures
     planting = result.request.planting
     attack = planting.attack.value + (
@@ -187,8 +185,8 @@ def _show(result: TracebackResult) -> None:
         rows = [
             (
                 name,
-                CountedShare(line.attacked, line.queries).percent,
-                CountedShare(line.right, line.queries).percent,
+                line.asr.percent,
+                line.acc.percent,
                 line.failed,
             )
             for name, line in result.answered.items()

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from corpus_guard.attacks.poisonedrag import lead_with_question
 from corpus_guard.batches import Storage
 from corpus_guard.corpus.filterrag.features import as_matrix
 from corpus_guard.corpus.filterrag.filters import MLFilterRAG, make_filter
@@ -73,7 +74,7 @@ def filter_questions(target: TargetQuestion) -> list[FilterQuestion]:
     """Return a target with the question in front of the planted texts, and without."""
     planted, clean = target.adversarial[:TEXTS_PER_KIND], target.clean[:TEXTS_PER_KIND]
     right, wrong = target.correct[0], target.incorrect[0]
-    led = tuple(f"{target.question}.{text}" for text in planted)
+    led = tuple(lead_with_question(target.question, text) for text in planted)
     return [FilterQuestion(target.question, right, wrong, texts, clean) for texts in (led, planted)]
 
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from corpus_guard.detectors import probe_comparison, probe_tracking
-from corpus_guard.detectors.candidates import setting_note
+from corpus_guard.detectors.candidates import DetectorCandidate, setting_note
 from corpus_guard.detectors.probe_prompts import build_prompts
-from corpus_guard.domain import JsonRecord
 from corpus_guard.errors import Inconsistent, Misuse, NotEnough, SettingsError
 from corpus_guard.ledger import Ledger
 from corpus_guard.models import Models
@@ -28,39 +25,6 @@ RECORDINGS_PATH: Final = ("evaluation", "activations")  # below the home
 CHECKPOINTS_PATH: Final = ("evaluation", "probes")
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeCandidate(JsonRecord):
-    """Registered probe, with everything that a person needs to approve it."""
-
-    digest: str
-    version: int  # in the model registry
-    run: str  # id in MLflow
-    kind: str
-    trained_on: str
-    auc: float  # on unseen questions
-    # Of the probe in use, on the same questions; None: no probe in use fits the language model.
-    champion_auc: float | None
-    counts: bool  # its vote counts beside the judge's
-    shortfalls: tuple[str, ...]  # reasons why it does not
-    figures: Mapping[str, float]
-    better: bool  # than the probe in use
-    note: str = ""  # for the approver
-
-    @property
-    def summary(self) -> str:
-        """Return both figures with counts for the approver, without any text of the questions."""
-        in_use = "no probe that could be measured" if self.champion_auc is None else f"one with {self.champion_auc:.3f}"
-        counts = "counts" if self.counts else f"is shown and does not count ({'; '.join(self.shortfalls)})"
-        return (
-            f"A {self.kind} probe. On {self.figures.get('samples', 0):,.0f} answers to {self.figures.get('questions', 0):,.0f} "
-            f"questions it never saw: AUC {self.auc:.3f}; its vote {counts} beside the judge's. In use is {in_use}{self.note}"
-        )
-
-    def as_dict(self) -> dict[str, object]:
-        """Return the candidate for JSON."""
-        return {**JsonRecord.as_dict(self), "summary": self.summary}
-
-
 def train_probe_candidate(
     ledger: Ledger,
     storage: Storage,
@@ -68,7 +32,7 @@ def train_probe_candidate(
     settings: Settings,
     *,
     epochs: int | None = None,
-) -> ProbeCandidate:
+) -> DetectorCandidate:
     """Record missing answers, train a probe of each kind, and register the best one as the challenger.
 
     Raises:
@@ -97,26 +61,32 @@ def train_probe_candidate(
         in_use = find_promoted_probe(ledger, storage)
     except (Inconsistent, SettingsError):  # an unusable probe is not in use: traces fail until another is promoted
         in_use = None
-    champion_auc = None if in_use is None or probe_mismatch(in_use, models) else _measured_auc(in_use, testing)
+    auc_in_use = None if in_use is None or probe_mismatch(in_use, models) else _measured_auc(in_use, testing)
     save_candidate(storage, probe)
     params = {"prompts": len(recordings), "champion": in_use.digest[:16] if in_use else ""}
     run = probe_tracking.log_comparison(settings, comparison, testing, params)
     tags = {"digest": probe.digest, "counts": str(not probe.shortfalls)}
-    auc = probe.figures["auc"]
-    is_other = in_use is not None and in_use.digest != probe.digest
-    return ProbeCandidate(
+    auc, is_other = probe.figures["auc"], in_use is not None and in_use.digest != probe.digest
+    return DetectorCandidate(
+        detector=Detector.PROBE.value,
         digest=probe.digest,
         version=register_challenger(settings, Detector.PROBE, run, tags),
         run=run,
-        kind=comparison.best,
-        trained_on=probe.trained_on,
-        auc=auc,
-        champion_auc=champion_auc,
-        counts=not probe.shortfalls,
-        shortfalls=probe.shortfalls,
-        figures=probe.figures,
-        better=champion_auc is None or (is_other and auc > champion_auc),
-        note=setting_note(Detector.PROBE, settings.activation_probe),
+        summary=_summarise(comparison.best, probe, auc_in_use)
+        + setting_note(Detector.PROBE, settings.activation_probe),
+        better=auc_in_use is None or (is_other and auc > auc_in_use),
+        figures={**probe.figures, **({} if auc_in_use is None else {"in_use/auc": auc_in_use})},
+    )
+
+
+def _summarise(kind: str, probe: Probe, auc_in_use: float | None) -> str:
+    """Return both figures with counts for the approver, without any text of the questions."""
+    figures, shortfalls = probe.figures, "; ".join(probe.shortfalls)
+    in_use = "no probe that could be measured" if auc_in_use is None else f"one with {auc_in_use:.3f}"
+    counts = f"is shown and does not count ({shortfalls})" if shortfalls else "counts"
+    return (
+        f"A {kind} probe. On {figures.get('samples', 0):,.0f} answers to {figures.get('questions', 0):,.0f} questions it "
+        f"never saw: AUC {figures['auc']:.3f}; its vote {counts} beside the judge's. In use is {in_use}"
     )
 
 

@@ -30,6 +30,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
+from corpus_guard.attacks.poisonedrag import lead_with_question
 from corpus_guard.errors import Misuse
 
 Row = Mapping[str, object]
@@ -256,8 +257,8 @@ def _parse_answers(row: Row, stem: str, place: str, attack: bool) -> Iterator[Sa
 
 
 def lead_sample(bare: Sample) -> Sample:
-    """Return the form that PoisonedRAG's black-box attack injects: ``question + "." + text``."""
-    return replace(bare, text=f"{bare.question}.{bare.text}", form=TextForm.LED)
+    """Return the form that PoisonedRAG's black-box attack injects."""
+    return replace(bare, text=lead_with_question(bare.question or "", bare.text), form=TextForm.LED)
 
 
 def ask_sample(bare: Sample) -> Sample:

@@ -30,6 +30,7 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
+from corpus_guard.detectors.attacked_corpus import TextVectors
 from corpus_guard.detectors.samples import Half, Sample, TextForm, question_key
 from corpus_guard.domain import Progress, no_progress
 from corpus_guard.errors import Misuse
@@ -181,14 +182,14 @@ def build_cases(
     origins += distractors
     vectors = embedder.embed([chunk.text for chunk in today])
     today = [replace(chunk, vector=vector) for chunk, vector in zip(today, vectors, strict=True)]
-    probes = list(dict.fromkeys(probe for past in texts for probe in split_into_probes(past.text)))
-    by_probe = dict(zip(probes, embedder.embed(probes), strict=True))
-    corpus = InMemoryCorpus(today, vectors, _KnownVectors(by_probe))
+    probes = TextVectors(embedder)
+    probes.prepare(probe for past in texts for probe in split_into_probes(past.text))
+    corpus = InMemoryCorpus(today, vectors, probes)
     siblings = _siblings(today, origins)
     return [
         DriftCase(
             past.text,
-            by_probe[past.text],
+            probes.embed([past.text])[0],
             tuple(find_candidates(past.text, corpus)),
             ids,
             (siblings[past.key] | siblings[question_key(past.text)]) - ids,
@@ -257,14 +258,3 @@ def select_texts(
         chosen.values(), key=lambda past: hashlib.sha256(f"{seed} {past.text}".encode("utf-8", "replace")).digest()
     )
     return ordered[:count], ordered[count : 6 * count]
-
-
-class _KnownVectors:
-    """Vectors that were computed before."""
-
-    def __init__(self, vectors: Mapping[str, NDArray[np.float32]]) -> None:
-        self._vectors = vectors
-
-    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return the vectors, shape (len(texts), dimensions)."""
-        return np.stack([self._vectors[text] for text in texts])

@@ -71,14 +71,7 @@ def generate_log(
     served = _retrieve(nearest[question], at, entered)
     _plant_hubs(random, served, questions[question], at, entered, documents, hubs)
 
-    question_counts = np.bincount(question)
-    for number in range(groups):
-        target = random.choice(np.flatnonzero(question_counts >= 40))
-        members = documents + hubs + bursts + GROUP * number + np.arange(GROUP)
-        taken = (question == target) & (at > entered[members[0]])
-        served[taken, : GROUP - 1] = members[: GROUP - 1]
-        last = np.flatnonzero(taken)[random.random(int(taken.sum())) < 0.5]
-        served[last, GROUP - 1] = members[-1]
+    _plant_groups(random, served, question, at, entered, documents + hubs + bursts, groups)
 
     extra = [_burst(random, documents + hubs + number, entered, nearest) for number in range(bursts)]
     extra += _monitors(random, nearest, entered) + _trying_authors(random, nearest, aimed_at, entered, documents)
@@ -186,6 +179,26 @@ def _plant_hubs(
             & (random.random(len(at)) < random.uniform(0.05, 0.3))
         )
         served[hit, random.integers(0, K, int(hit.sum()))] = document
+
+
+def _plant_groups(
+    random: np.random.Generator,
+    served: NDArray[np.int64],
+    question: NDArray[np.int64],
+    at: NDArray[np.float64],
+    entered: NDArray[np.float64],
+    first: int,
+    groups: int,
+) -> None:
+    """Let each group take the results of one question that is asked often; its last text, of half of them."""
+    counts = np.bincount(question)
+    for number in range(groups):
+        target = random.choice(np.flatnonzero(counts >= 40))
+        members = first + GROUP * number + np.arange(GROUP)
+        taken = (question == target) & (at > entered[members[0]])
+        served[taken, : GROUP - 1] = members[: GROUP - 1]
+        last = np.flatnonzero(taken)[random.random(int(taken.sum())) < 0.5]
+        served[last, GROUP - 1] = members[-1]
 
 
 def _burst(

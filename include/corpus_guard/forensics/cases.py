@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Final
+from typing import ClassVar, Final
 
 import sqlalchemy as sa
 
@@ -126,6 +126,8 @@ class Approval:
 class Case(JsonRecord):
     """A case as its events state it."""
 
+    json_properties: ClassVar = ("state",)
+
     case_id: str
     title: str
     opened_at: datetime
@@ -150,10 +152,6 @@ class Case(JsonRecord):
     def ids(self, kind: MemberKind) -> tuple[str, ...]:
         """Return the ids of the members of a kind."""
         return tuple(member.id for member in self.members if member.kind is kind)
-
-    def as_dict(self) -> dict[str, object]:
-        """Return the case as JSON-ready values."""
-        return {**JsonRecord.as_dict(self), "state": self.state}
 
 
 def open_case(ledger: Ledger, title: str, members: Iterable[Member], *, by: str, reason: str, run_id: str = "") -> Case:

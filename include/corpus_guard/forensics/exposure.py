@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import sqlalchemy as sa
 
@@ -152,6 +152,8 @@ class ExposedReport:
 class Exposure(JsonRecord):
     """Exposure of people to texts."""
 
+    json_properties: ClassVar = ("predates_log",)
+
     subjects: tuple[ExposureSubject, ...]
     chunks: int  # distinct texts of the subject that the ledger or the log knows
     log_from: datetime | None  # the log is complete from here on; None: it is empty
@@ -172,10 +174,6 @@ class Exposure(JsonRecord):
     def predates_log(self) -> bool:
         """True if the texts were served before the log begins: older retrievals are not known."""
         return self.served_since is not None and (self.log_from is None or self.served_since < self.log_from)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return a JSON-ready form."""
-        return {**JsonRecord.as_dict(self), "predates_log": self.predates_log}
 
 
 def find_subject(ledger: Ledger, name: str, kind: SubjectKind | None = None) -> ExposureSubject:

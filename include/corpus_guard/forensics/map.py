@@ -20,7 +20,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 import sqlalchemy as sa
@@ -92,6 +92,8 @@ class MapPoint:
 class CorpusMap(JsonRecord):
     """The corpus in a plane."""
 
+    json_properties: ClassVar = ("left_out",)
+
     manifest_sha256: str  # of the seal that the plane was fitted to
     shown_variance: float  # 0..1
     points: tuple[MapPoint, ...]
@@ -103,10 +105,6 @@ class CorpusMap(JsonRecord):
     def left_out(self) -> int:
         """Chunks that are not drawn: beyond the limit, or without a vector."""
         return max(self.served + self.waiting - len(self.points), 0)
-
-    def as_dict(self) -> dict[str, object]:
-        """Return the map JSON-ready, with ids and no text."""
-        return {**JsonRecord.as_dict(self), "left_out": self.left_out}
 
 
 @dataclass(frozen=True, slots=True)

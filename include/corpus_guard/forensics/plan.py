@@ -15,8 +15,9 @@ Not done here: sending a message. The notice is written with the case file, and 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Final
 
 import sqlalchemy as sa
@@ -330,85 +331,88 @@ def stricter_policy(policy: Policy, values: Mapping[str, str]) -> Policy:
 
 
 def _proposals(ledger: Ledger, policy: Policy, scope: Scope) -> list[PlannedStep]:
-    names = {version.version_id: version.place for version in scope.accused}
-    steps: list[PlannedStep] = []
+    """Return every step that touches something, in the order in which they are done."""
+    accused = {version.version_id: version.place for version in scope.accused}
+    served, siblings = _served_documents(ledger, scope), _siblings(ledger, scope)
+    steps = [
+        *_withdrawals(scope, accused),
+        _propose(
+            StepKind.PURGE,
+            _not_purged(ledger, scope),
+            "Cannot be taken back. Afterwards near copies are no longer recognised, only equal bytes and texts: withdraw first, "
+            "and purge when the case is understood.",
+            accused,
+        ),
+        _propose(
+            StepKind.RE_EMBED,
+            served,
+            "Every vector that is served from these sources is computed again from its stored text; one that differs is replaced.",
+            served,
+        ),
+        _propose(
+            StepKind.REOPEN,
+            siblings,
+            "Served, and came the same road: they say what an accused text says, or share two of run, author and day with one. "
+            "They stay served until a person decides.",
+            siblings,
+        ),
+        _propose(
+            StepKind.ASK_AGAIN,
+            _newest_traces(ledger, scope),
+            "The RAG model answers from today's corpus; the answer is stored beside the earlier one.",
+        ),
+        _propose(
+            StepKind.NOTIFY,
+            scope.versions,
+            "Lists the sessions that got one of these texts, and a text to send them, with the case file. Nothing is sent.",
+            accused,
+        ),
+        *_stricter_settings(ledger, policy, scope),
+    ]
+    return [planned for planned in steps if planned.step.subjects]
 
-    def propose(
-        kind: StepKind, subjects: Iterable[str], note: str, called: Mapping[str, str] = names, **values: str
-    ) -> None:
-        listed = tuple(sorted(subjects))
-        if listed:
-            shown = {subject: called.get(subject, subject) for subject in listed}
-            steps.append(PlannedStep(CaseStep(kind, listed, values), "proposed", shown, note))
 
+def _propose(
+    kind: StepKind, subjects: Iterable[str], note: str, names: Mapping[str, str] = MappingProxyType({}), **values: str
+) -> PlannedStep:
+    listed = tuple(sorted(subjects))
+    shown = {subject: names.get(subject, subject) for subject in listed}
+    return PlannedStep(CaseStep(kind, listed, values), "proposed", shown, note)
+
+
+def _withdrawals(scope: Scope, names: Mapping[str, str]) -> Iterator[PlannedStep]:
+    """Yield one withdrawal of all open documents, then one for each group with a document of a trusted or reviewed source."""
     groups = [
         group
         for group in _equal_contents(scope.accused)
         if any(version.state != VersionState.REJECTED for version in group)
     ]
-    is_open = {group: all(version.trust == TrustLevel.OPEN for version in group) for group in groups}
-    propose(
+    open_groups = [group for group in groups if all(version.trust == TrustLevel.OPEN for version in group)]
+    yield _propose(
         StepKind.WITHDRAW,
-        (version.version_id for group in groups if is_open[group] for version in group),
+        (version.version_id for group in open_groups for version in group),
         "Rejected, blocked by the hash of bytes and text, and out of the collections. While they are kept, near copies wait in "
         "quarantine. guard trace restore takes it back.",
+        names,
     )
     for group in groups:
-        if not is_open[group]:
+        if group not in open_groups:
             note = "One of these sources is trusted or reviewed: read the document before you approve this."
-            propose(StepKind.WITHDRAW, (version.version_id for version in group), note)
-    propose(
-        StepKind.PURGE,
-        _not_purged(ledger, scope),
-        "Cannot be taken back. Afterwards near copies are no longer recognised, only equal bytes and texts: withdraw first, "
-        "and purge when the case is understood.",
-    )
-    served = _served_documents(ledger, scope)
-    propose(
-        StepKind.RE_EMBED,
-        served,
-        "Every vector that is served from these sources is computed again from its stored text; one that differs is replaced.",
-        served,
-    )
-    siblings = _siblings(ledger, scope)
-    propose(
-        StepKind.REOPEN,
-        siblings,
-        "Served, and came the same road: they say what an accused text says, or share two of run, author and day with one. They "
-        "stay served until a person decides.",
-        siblings,
-    )
-    propose(
-        StepKind.ASK_AGAIN,
-        _newest_traces(ledger, scope),
-        "The RAG model answers from today's corpus; the answer is stored beside the earlier one.",
-    )
-    propose(
-        StepKind.NOTIFY,
-        scope.versions,
-        "Lists the sessions that got one of these texts, and a text to send them, with the case file. Nothing is sent.",
-    )
-    for version_source, trust, risk in _thresholds(policy, scope.accused):
-        path = f"sources.{version_source}.risk"
-        propose(
-            StepKind.HARDEN,
-            [path],
-            f"Tries {path}: {risk} by a dry run of guard rescreen. The policy file is yours to change.",
-            {path: f"{path}: {risk}"},
-            source=version_source,
-            trust=trust,
-            risk=risk,
-        )
+            yield _propose(StepKind.WITHDRAW, (version.version_id for version in group), note, names)
+
+
+def _stricter_settings(ledger: Ledger, policy: Policy, scope: Scope) -> Iterator[PlannedStep]:
+    """Yield the settings to try: a lower risk for each source concerned, and each check on trial that had a finding."""
+    remark = "by a dry run of guard rescreen. The policy file is yours to change."
+    for source, trust, risk in _thresholds(policy, scope.accused):
+        path = f"sources.{source}.risk"
+        names = {path: f"{path}: {risk}"}
+        note = f"Tries {path}: {risk} {remark}"
+        yield _propose(StepKind.HARDEN, [path], note, names, source=source, trust=trust, risk=risk)
     for code in _shadowed(ledger, policy, scope):
         path = f"shadow.{code}"
-        propose(
-            StepKind.HARDEN,
-            [path],
-            f"Tries to let {code} count, by a dry run of guard rescreen. The policy file is yours to change.",
-            {path: f"{code} counts"},
-            shadow=code,
-        )
-    return steps
+        note = f"Tries to let {code} count, {remark}"
+        yield _propose(StepKind.HARDEN, [path], note, {path: f"{code} counts"}, shadow=code)
 
 
 def _equal_contents(accused: Sequence[AccusedVersion]) -> list[tuple[AccusedVersion, ...]]:

@@ -17,6 +17,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import ClassVar
 
 import sqlalchemy as sa
 
@@ -62,6 +63,8 @@ class VersionCause:
 @dataclass(frozen=True, slots=True)
 class RootCause(JsonRecord):
     """Explanation of how the accused versions of a case came in, one by one and together."""
+
+    json_properties: ClassVar = ("sentences",)
 
     versions: tuple[VersionCause, ...]
     sources: Mapping[str, int]  # accused versions by source
@@ -109,10 +112,6 @@ class RootCause(JsonRecord):
         if silent:
             lines.append(f"{silent} of {len(self.versions)} had no finding at all.")
         return tuple(lines)
-
-    def as_dict(self) -> dict[str, object]:
-        """Return the cause JSON-ready."""
-        return {**JsonRecord.as_dict(self), "sentences": list(self.sentences)}
 
 
 def root_cause(ledger: Ledger, policy: Policy, scope: Scope) -> RootCause:

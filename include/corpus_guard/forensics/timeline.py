@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias
 
 import sqlalchemy as sa
 
@@ -43,6 +43,8 @@ _Body: TypeAlias = Mapping[str, Any]
 class TimelineEntry(JsonRecord):
     """A line of a timeline."""
 
+    json_properties: ClassVar = ("proof",)
+
     at: datetime  # UTC
     kind: str  # of the event, or ``retrieved``
     subject: str  # id of what it is about
@@ -58,10 +60,6 @@ class TimelineEntry(JsonRecord):
         if self.seq is None:
             return UNSIGNED
         return f"event {self.seq}{'' if self.is_signed else ', not signed yet'}"
-
-    def as_dict(self) -> dict[str, object]:
-        """Return the line JSON-ready."""
-        return {**JsonRecord.as_dict(self), "proof": self.proof}
 
 
 def case_timeline(

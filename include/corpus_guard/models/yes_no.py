@@ -26,7 +26,6 @@ from corpus_guard.models.quoting import neutralise_text, strip_reasoning
 
 MAX_WORDS_LENGTH: Final = 500  # characters
 MIN_REASON_LETTERS: Final = 10  # letters
-ANSWER_TOKENS: Final = 600
 REMINDER: Final = (
     "Keep to the form: one or two sentences of reason in English, then as the very last line either [Label: "
     "Yes] or [Label: No]. No other label, and nothing after it."
@@ -45,9 +44,7 @@ class YesNo:
     words: str  # its reason, or why there is no answer; `MAX_WORDS_LENGTH` at most
 
 
-def ask_yes_or_no(
-    endpoint: ChatEndpoint, questions: Sequence[Sequence[Message]], answer_tokens: int = ANSWER_TOKENS
-) -> list[YesNo]:
+def ask_yes_or_no(endpoint: ChatEndpoint, questions: Sequence[Sequence[Message]]) -> list[YesNo]:
     """Return the answer to each question.
 
     Args:
@@ -56,10 +53,10 @@ def ask_yes_or_no(
     Raises:
         JudgeFailed: the endpoint gave no answer to one of them, after all tries.
     """
-    answers = endpoint.ask_all(questions, answer_tokens)
+    answers = endpoint.ask_all(questions)
     unlabelled = [index for index, answer in enumerate(answers) if _read_label(answer) is None]
     reminded = [[*questions[index], Message("user", REMINDER)] for index in unlabelled]
-    for index, answer in zip(unlabelled, endpoint.ask_all(reminded, answer_tokens), strict=True):
+    for index, answer in zip(unlabelled, endpoint.ask_all(reminded), strict=True):
         if _read_label(answer) is not None or not answers[index].text:
             answers[index] = answer
     return [_read(answer) for answer in answers]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import asdict
-from typing import Any, TypedDict
 
 import orjson
 
@@ -14,24 +12,17 @@ from corpus_guard.domain import digest, sha256_bytes
 from corpus_guard.intake.chunking import Chunker
 from corpus_guard.ledger import Ledger
 from corpus_guard.ledger.event_log import append_event
-from corpus_guard.screening.canaries import canaries_digest, screen_pack
+from corpus_guard.screening.canaries import CanaryReport, canaries_digest, screen_pack
 from corpus_guard.screening.runner import Screening
 from corpus_guard.settings import Settings
 
 log = logging.getLogger(__name__)
 
 
-class CanaryResults(TypedDict):
-    """Results of the canaries; see `corpus_guard.screening.canaries.CanaryReport`."""
+class CanaryResults(CanaryReport):
+    """Results of the canaries, as they are stored."""
 
     run_id: str  # of the run that screened them
-    planted: int
-    caught: int
-    shadowed: list[str]
-    missed: list[str]
-    innocent: int
-    false_alarms: list[str]
-    seen_by: dict[str, list[str]]
 
 
 def screen_canaries(
@@ -59,13 +50,12 @@ def screen_canaries(
         if storage.exists(name):
             stored: CanaryResults = storage.read_json(name)
             return stored
-    result: Any = {"run_id": run_id, **asdict(screen_pack(screening, settings, chunker, run_id))}
+    result: CanaryResults = {"run_id": run_id, **screen_pack(screening, settings, chunker, run_id)}
     content = orjson.dumps(result)
     _log_result(ledger, screening, run_id, result, dict.fromkeys((own, last), sha256_bytes(content)))
     storage.write(own, content)
     storage.write(last, content)
-    read: CanaryResults = storage.read_json(own)
-    return read
+    return result
 
 
 def _log_result(

@@ -22,7 +22,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 import sqlalchemy as sa
 
@@ -95,6 +95,8 @@ Values = dict[str, str]
 class ConfigurationChange(JsonRecord):
     """A ``configured`` event."""
 
+    json_properties: ClassVar = ("sentence",)
+
     at: datetime
     run_id: str  # the run that saw it first
     user: str  # who ran it
@@ -116,10 +118,6 @@ class ConfigurationChange(JsonRecord):
     def lines(self) -> Iterator[str]:
         """The changes, a line each."""
         return (f"{path} {_shown(pair)}" for path, pair in self.changes.items())
-
-    def as_dict(self) -> dict[str, object]:
-        """Return a JSON-ready form."""
-        return {**JsonRecord.as_dict(self), "sentence": self.sentence}
 
 
 def record_configuration(ledger: Ledger, screening: Screening, settings: Settings, run_id: str) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import ClassVar, Final
 
 import sqlalchemy as sa
 
@@ -39,6 +39,8 @@ MAX_ESCALATED_ITEMS: Final = 100_000  # of one run
 class WaitingCounts(JsonRecord):
     """Undecided items of some runs, or of all."""
 
+    json_properties: ClassVar = ("sentence",)
+
     items: int
     by_check: Mapping[str, int]  # largest first; adds up to `items`
     by_source: Mapping[str, int]  # largest first; adds up to `items`
@@ -48,10 +50,6 @@ class WaitingCounts(JsonRecord):
         """The counts in words, such as ``12 to review: 9 instructions, 2 perplexity, 1 provenance``."""
         parts = ", ".join(f"{count:,} {check}" for check, count in self.by_check.items())
         return f"{self.items:,} to review: {parts}" if self.items else "nothing to review"
-
-    def as_dict(self) -> dict[str, object]:
-        """Return a JSON-ready form."""
-        return {**JsonRecord.as_dict(self), "sentence": self.sentence}
 
 
 def count_waiting(ledger: Ledger, run_ids: Sequence[str] = ()) -> WaitingCounts:

@@ -19,11 +19,10 @@ import base64
 import random
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, TypedDict
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -68,17 +67,16 @@ class CanaryPack(_Section):
     innocent: Sequence[Canary]
 
 
-@dataclass(frozen=True, slots=True)
-class CanaryReport:
+class CanaryReport(TypedDict):
     """Result of screening the canaries of a run."""
 
     planted: int  # attacks
     caught: int
-    shadowed: tuple[str, ...]  # caught by shadowed checks alone, so accepted
-    missed: tuple[str, ...]
+    shadowed: list[str]  # caught by shadowed checks alone, so accepted
+    missed: list[str]
     innocent: int
-    false_alarms: tuple[str, ...]
-    seen_by: Mapping[str, tuple[str, ...]]  # canary → codes of its findings, without notes
+    false_alarms: list[str]
+    seen_by: dict[str, list[str]]  # canary → codes of its findings, without notes
 
 
 @cache
@@ -148,22 +146,22 @@ def screen_pack(
     stopped = {name: _is_stopped(policy, judgement) for name, judgement in by_name.items()}
     stopped_by_all = {name: _is_stopped(policy.without_shadow, judgement) for name, judgement in by_name.items()}
     attacks = [canary.name for canary in pack.attacks]
-    return CanaryReport(
-        planted=len(attacks),
-        caught=sum(stopped[name] for name in attacks),
-        shadowed=tuple(name for name in attacks if stopped_by_all[name] and not stopped[name]),
-        missed=tuple(name for name in attacks if not stopped_by_all[name]),
-        innocent=len(pack.innocent),
-        false_alarms=tuple(
+    return {
+        "planted": len(attacks),
+        "caught": sum(stopped[name] for name in attacks),
+        "shadowed": [name for name in attacks if stopped_by_all[name] and not stopped[name]],
+        "missed": [name for name in attacks if not stopped_by_all[name]],
+        "innocent": len(pack.innocent),
+        "false_alarms": [
             name
             for name, judgement in by_name.items()
             if name not in attacks and judgement.verdict is not Verdict.ACCEPT
-        ),
-        seen_by={
-            name: tuple(dict.fromkeys(f.code for f in judgement.findings if policy.weights[f.severity] > 0))
+        ],
+        "seen_by": {
+            name: list(dict.fromkeys(f.code for f in judgement.findings if policy.weights[f.severity] > 0))
             for name, judgement in by_name.items()
         },
-    )
+    }
 
 
 def _is_stopped(policy: Policy, judgement: Judgement) -> bool:

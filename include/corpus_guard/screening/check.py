@@ -7,6 +7,7 @@ version it was looking at.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import ClassVar, Generic, Protocol, TypeAlias, TypeVar, cast
@@ -148,3 +149,37 @@ class ConfiguredCheck(Generic[ParamsType]):
             tags=tag_ids(tags),
             counterstatement=counterstatement,
         )
+
+
+class TextCheck(ConfiguredCheck[ParamsType], ABC):
+    """Check that looks at one version after the other, and at nothing else."""
+
+    def run(self, batch: Sequence[Version], survey: Survey | None) -> Hits:
+        """Look at each version."""
+        for position, version in enumerate(batch):
+            for finding in self.judge(version):
+                yield position, finding
+
+    @abstractmethod
+    def judge(self, version: Version) -> Iterable[Finding]:
+        """Return the findings of a version."""
+
+
+class SurveyCheck(ConfiguredCheck[ParamsType], ABC):
+    """Check that looks at one version after the other, beside what a survey says; without a survey it finds nothing."""
+
+    def skips(self, version: Version, survey: Survey) -> str | None:
+        """Return None: any number of other documents is enough."""
+        return None
+
+    def run(self, batch: Sequence[Version], survey: Survey | None) -> Hits:
+        """Look at each version."""
+        if survey is None:
+            return
+        for position, version in enumerate(batch):
+            for finding in self.judge(version, survey):
+                yield position, finding
+
+    @abstractmethod
+    def judge(self, version: Version, survey: Survey) -> Iterable[Finding]:
+        """Return the findings of a version."""

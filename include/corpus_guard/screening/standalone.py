@@ -148,7 +148,7 @@ def screen(
         SourceUnavailable: a folder cannot be listed.
     """
     options = ScreenOptions(trust=trust, against=[Path(path) for path in against], bank=questions)
-    return list(_screen([Path(path) for path in paths], settings or load_settings(), options))
+    return list(screen_input(settings or load_settings(), [Path(path) for path in paths], options, by_file=False))
 
 
 def screen_input(
@@ -156,6 +156,7 @@ def screen_input(
     path: Path | Sequence[Path],
     options: ScreenOptions | None = None,
     *,
+    by_file: bool | None = None,
     policy: Policy | None = None,
     cache: ResultCache | None = None,
     models: Models | None = None,
@@ -166,8 +167,9 @@ def screen_input(
 
     Args:
         settings: policy, models and limits.
-        path: the folder or file, or several; then each result has its file as its id.
+        path: the folder or file, or several.
         options: by default those of an open source whose documents are compared with each other.
+        by_file: each result has its file as its id; by default where several inputs are given.
         policy: by default that of `settings`.
         cache: keeps the results of slow checks.
         models: models that are loaded already; by default those of `settings`.
@@ -183,31 +185,9 @@ def screen_input(
             exclude each other.
         SourceUnavailable: `path` cannot be listed.
     """
-    yield from _screen(
-        [path] if isinstance(path, Path) else path,
-        settings,
-        options or ScreenOptions(),
-        by_file=not isinstance(path, Path),
-        policy=policy,
-        cache=cache,
-        models=models,
-        progress=progress,
-        skipped=skipped,
-    )
-
-
-def _screen(
-    paths: Sequence[Path],
-    settings: Settings,
-    options: ScreenOptions,
-    *,
-    by_file: bool = False,
-    policy: Policy | None = None,
-    cache: ResultCache | None = None,
-    models: Models | None = None,
-    progress: Progress = no_progress,
-    skipped: Counter[str] | None = None,
-) -> Iterator[ScreenedDocument]:
+    options = options or ScreenOptions()
+    paths = [path] if isinstance(path, Path) else path
+    by_file = not isinstance(path, Path) if by_file is None else by_file
     columns = RowColumns(options.text_field, options.id_field)
     inputs = open_inputs(paths, options.trust, settings, columns)
     references = open_references(options.against, settings, columns)

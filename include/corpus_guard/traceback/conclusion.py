@@ -157,27 +157,22 @@ def _weigh_claims(
         return max(text.suspect.trust.rank, TrustLevel.REVIEWED.rank) if restored else text.suspect.trust.rank
 
     lowest = min((rank(text) for text in judged if states(text)), default=TrustLevel.TRUSTED.rank)
-    innocent: dict[str, list[str]] = {}
-    for text in judged:
-        chunk_id = text.suspect.chunk_id
-        read = support.get(chunk_id)
+
+    def weigh(text: JudgedText) -> JudgedText:
+        read = support.get(text.suspect.chunk_id)
         if read is not None and read.opposes and not read.supports:
-            innocent.setdefault(_ACQUITTED_BY_CLAIM, []).append(chunk_id)
+            text = _acquit_text(text, _ACQUITTED_BY_CLAIM)
         elif read is not None and read.disowns:
-            innocent.setdefault(_ACQUITTED_BY_DENIAL, []).append(chunk_id)
+            text = _acquit_text(text, _ACQUITTED_BY_DENIAL)
         elif rank(text) > TrustLevel.OPEN.rank and not states(text):
-            innocent.setdefault(_ACQUITTED_BY_TRUST, []).append(chunk_id)
+            text = _acquit_text(text, _ACQUITTED_BY_TRUST)
         elif rank(text) > lowest:
-            innocent.setdefault(_ACQUITTED_BY_LOWER_TRUST, []).append(chunk_id)
-    acquitted = tuple(judged)
-    for why, ids in innocent.items():
-        acquitted = _acquit(acquitted, why, ids)
-    return tuple(
-        replace(text, opinion=Opinion(Label.POISONED, text.opinion.score, _ACCUSED_BEFORE))
-        if earlier[text.suspect.chunk_id].withdrawn and states(text) and support
-        else text
-        for text in acquitted
-    )
+            text = _acquit_text(text, _ACQUITTED_BY_LOWER_TRUST)
+        if earlier[text.suspect.chunk_id].withdrawn and states(text) and support:
+            return replace(text, opinion=Opinion(Label.POISONED, text.opinion.score, _ACCUSED_BEFORE))
+        return text
+
+    return tuple(map(weigh, judged))
 
 
 def _name_undecided(
@@ -277,14 +272,12 @@ def _apply_testimony(conclusion: TraceConclusion) -> TraceConclusion:
 
 
 def _acquit(judged: Iterable[JudgedText], why: str, only: Collection[str] | None = None) -> tuple[JudgedText, ...]:
-    """Relabel poisoned texts as benign.
+    """Relabel poisoned texts as benign: all of them, or `only` those with these ids."""
+    return tuple(_acquit_text(text, why) if only is None or text.suspect.chunk_id in only else text for text in judged)
 
-    Args:
-        judged: the texts with their labels.
-    """
-    return tuple(
-        replace(text, opinion=Opinion(Label.BENIGN, text.opinion.score, f"{why}; {text.opinion.explanation}"))
-        if text.opinion.label is Label.POISONED and (only is None or text.suspect.chunk_id in only)
-        else text
-        for text in judged
-    )
+
+def _acquit_text(text: JudgedText, why: str) -> JudgedText:
+    opinion = text.opinion
+    if opinion.label is not Label.POISONED:
+        return text
+    return replace(text, opinion=Opinion(Label.BENIGN, opinion.score, f"{why}; {opinion.explanation}"))

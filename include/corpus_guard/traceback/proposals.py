@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import ClassVar
 
 import sqlalchemy as sa
 
@@ -52,6 +53,8 @@ class ProposedDocument(JsonRecord):
 class WithdrawalProposal(JsonRecord):
     """An accused version with its copies: withdrawn together, or not at all."""
 
+    json_properties: ClassVar = ("versions", "ticked")
+
     proposal_id: str  # of its versions; the id of the withdrawal it would be
     version_id: str  # the accused one
     chunk_id: str  # its text with the highest score
@@ -71,10 +74,6 @@ class WithdrawalProposal(JsonRecord):
     def ticked(self) -> bool:
         """True if it may be chosen by default: every document of it is open."""
         return self.reproduced and all(document.trust == TrustLevel.OPEN for document in self.documents)
-
-    def as_dict(self) -> dict[str, object]:
-        """Return a JSON-ready form."""
-        return {**JsonRecord.as_dict(self), "versions": self.versions, "ticked": self.ticked}
 
 
 def divide_by_answer(

@@ -108,8 +108,8 @@ def agrees(answer: str, output: str) -> bool:
     The papers compare substrings. Here whole words are compared, after NFKC and case folding and without
     articles, so that "no" does not occur in "Norway". Nothing agrees with an empty answer.
     """
-    shorter, longer = sorted((_words(answer), _words(output)), key=len)
-    return bool(shorter) and f" {' '.join(shorter)} " in f" {' '.join(longer)} "
+    shorter, longer = sorted((normalised_words(answer), normalised_words(output)), key=len)
+    return bool(shorter) and f" {shorter} " in f" {longer} "
 
 
 def repeats(answer: str, complaint: Complaint) -> bool:
@@ -130,6 +130,7 @@ def repeats(answer: str, complaint: Complaint) -> bool:
     return agrees(given.answer, reported.answer) or agrees(answer, complaint.output)
 
 
-def _words(text: str) -> list[str]:
+def normalised_words(text: str) -> str:
+    """Return the words of a text, each after a space but the first: after NFKC and case folding, without articles."""
     folded = unicodedata.normalize("NFKC", text).casefold()
-    return [word for word in re.findall(r"[^\W_]+", folded) if word not in {"a", "an", "the"}]
+    return " ".join(word for word in re.findall(r"[^\W_]+", folded) if word not in {"a", "an", "the"})

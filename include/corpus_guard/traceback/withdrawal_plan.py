@@ -370,9 +370,9 @@ def ask_again(
     """
     still_wrong: dict[str, bool] = {}
     for row in _questions_to_ask(ledger, run_id, trace_ids):
-        retrieved = corpus.retrieve(row.query, row.k)
+        retrieved = corpus.retrieve(row.complaint.query, row.k)
         try:
-            reply = rag_model.answer(row.query, [text.text for text in retrieved])
+            reply = rag_model.answer(row.complaint.query, [text.text for text in retrieved])
         except JudgeFailed:
             continue
         answer = to_storable(reply, MAX_ANSWER_LENGTH)
@@ -415,29 +415,22 @@ class _TracedQuestion:
     report_id: str
     k: int
     answer_before: str | None
-    query: str
-    output: str
-    correct: str | None
-
-    @property
-    def complaint(self) -> Complaint:
-        """The question and the reported answer."""
-        return Complaint(self.query, self.output, self.correct)
+    complaint: Complaint
 
 
 def _questions_to_ask(ledger: Ledger, run_id: str, trace_ids: Sequence[str]) -> list[_TracedQuestion]:
-    columns = (
-        *traces.c["trace_id", "report_id", "k", "answer_before"],
-        reports.c.query,
-        reports.c.output,
-        reports.c.correct,
-    )
+    columns = (*traces.c["trace_id", "report_id", "k", "answer_before"], *reports.c["query", "output", "correct"])
     statement = sa.select(*columns).join(reports, reports.c.report_id == traces.c.report_id)
     logged = sa.select(events.c.body).where(events.c.kind == "asked_again", events.c.run_id == run_id)
     with ledger.read() as connection:
         asked_before = {body["trace_id"] for body in connection.scalars(logged)}
         rows = select_in_batches(connection, statement, traces.c.trace_id, set(trace_ids) - asked_before)
-        return [_TracedQuestion(**row._mapping) for row in rows]
+        return [
+            _TracedQuestion(
+                row.trace_id, row.report_id, row.k, row.answer_before, Complaint(row.query, row.output, row.correct)
+            )
+            for row in rows
+        ]
 
 
 def _versions_in_service(connection: sa.Connection, plan: WithdrawalPlan) -> list[str]:

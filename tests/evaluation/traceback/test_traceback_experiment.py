@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from corpus_guard.detectors.trace_figures import count_figures
 from corpus_guard.errors import Misuse
 from corpus_guard.evaluation.traceback.evaluated_judges import EvaluatedJudge
 from corpus_guard.evaluation.traceback.experiment import TracebackRequest, TracebackResult, evaluate_traceback
-from corpus_guard.evaluation.traceback.judge_factory import CachingBaselineRag, JudgeFactories
+from corpus_guard.evaluation.traceback.judge_factory import JudgeFactories
 from corpus_guard.evaluation.traceback.mlflow_log import EXPERIMENT, log_traceback
 from corpus_guard.models import Models
 from corpus_guard.settings import Settings
@@ -195,26 +195,3 @@ def test_attacks_share_what_is_learned_of_ordinary_texts(settings: Settings, mod
         bare, orders = (simulation.poison(Planting(attack)) for attack in (Attack.BARE, Attack.INSTRUINJECT))
 
     assert factories.factory_for(bare) is factories.factory_for(orders)
-
-
-def test_a_caching_model_is_asked_once_per_text() -> None:
-    class Counting:
-        digest, splits = "counting", False
-
-        def __init__(self) -> None:
-            self.asked: list[tuple[str, tuple[str, ...]]] = []
-
-        def answers(self, asked: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
-            self.asked += [(question, tuple(texts)) for question, texts in asked]
-            return [f"{question} {' '.join(texts)}" for question, texts in asked]
-
-        def say(self, instruction: str, texts: Sequence[str], request: str) -> str:
-            return request
-
-    model = Counting()
-    remembering = CachingBaselineRag(model)
-
-    assert remembering.answers([("q", ["a"]), ("q", ["b"]), ("q", ["a"])]) == ["q a", "q b", "q a"]
-    assert remembering.answers([("q", ["b"]), ("r", ["b"])]) == ["q b", "r b"]
-    assert model.asked == [("q", ("a",)), ("q", ("b",)), ("r", ("b",))]
-    assert (remembering.digest, remembering.splits, remembering.say("", [], "x")) == ("counting", False, "x")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -20,6 +20,7 @@ from corpus_guard.screening.checks.perplexity import (
     SURPRISE_WINDOW,
     Perplexity,
     PerplexityParams,
+    SurpriseModel,
     _without_shapes,
 )
 from corpus_guard.screening.checks.token_rarity import SHORT_WINDOW, Kept, TokenRarity
@@ -111,6 +112,31 @@ def cut(models: Models) -> Chunker:
     return Chunker(models.tokenizer_file, Settings().chunk_tokens)
 
 
+@pytest.fixture(scope="session")
+def rarity(models: Models) -> TokenRarity:
+    return TokenRarity(models.frequency_vocabulary)
+
+
+WINDOWS_OFF = {"suspect_nats": 20.0, "gibberish_nats": 20.0, "short_nats": 20.0}
+"""Parameters with which only words without what stands between them count."""
+
+Reading = Callable[..., Perplexity]
+"""A stub of the language model and changed parameters in; the check that asks it out."""
+
+
+@pytest.fixture(scope="session")
+def reading(models: Models) -> Reading:
+    def make(reader: SurpriseModel, **params: float) -> Perplexity:
+        return Perplexity(PerplexityParams(**params), models.frequency_vocabulary, "digest", lambda: reader)
+
+    return make
+
+
+def codes(check: Perplexity, page: Version) -> list[str]:
+    """Findings of a page that is shown to the model whether the check wants it or not."""
+    return [finding.code for _, finding in check.run([page], None)]
+
+
 def found(check: Perplexity, *pages: Version) -> list[list[Finding]]:
     """What the runner would get: only pages that the check wants are shown to the model."""
     result: list[list[Finding]] = [[] for _ in pages]
@@ -189,47 +215,62 @@ def test_ordinary_prose_is_not_even_shown_to_the_model(models: Models, cut: Chun
 
 
 class LanguageStub:
-    """A model that gives the scores it was told."""
+    """A model that gives the scores it was told for one text."""
 
     digest = "stub"
 
-    def __init__(self, *scores: Sequence[float]) -> None:
-        self.scores = [np.array(one, np.float32) for one in scores]
+    def __init__(self, scores: Sequence[float] = ()) -> None:
+        self.scores = np.array(scores, np.float32)
 
     def surprisals(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
-        assert len(texts) == len(self.scores)
-        return self.scores
+        assert len(texts) == 1
+        return [self.scores]
 
     def token_places(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
-        return [np.zeros((len(scores), 2), np.int64) for scores in self.scores]
+        return [np.zeros((len(self.scores), 2), np.int64) for _ in texts]
 
 
-def judged(models: Models, scores: Sequence[float]) -> list[str]:
-    params = PerplexityParams(rarity_bits=0.0, suspect_nats=7.0, short_nats=9.0, gibberish_nats=8.0)
-    check = Perplexity(params, models.frequency_vocabulary, "digest", lambda: LanguageStub(scores))
-    return [one.code for _, one in check.run([a_version(" ".join(GIBBERISH))], None)]
+class Evenly(LanguageStub):
+    """A model for which all 60 tokens of a text are equally strange; it remembers what it was shown."""
+
+    def __init__(self, nats: Callable[[str], float]) -> None:
+        self.nats = nats
+        self.shown: list[list[str]] = []
+
+    def surprisals(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
+        self.shown.append(list(texts))
+        return [np.full(60, self.nats(text), np.float32) for text in texts]
+
+    def token_places(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
+        ends = [np.linspace(1, len(text), 60).astype(np.int64) for text in texts]
+        return [np.stack([end - 1, end], axis=1) for end in ends]
 
 
-def test_the_worst_window_counts_and_must_stand_out_below_the_limit_for_gibberish(models: Models) -> None:
-    window = SURPRISE_WINDOW
+@pytest.mark.parametrize(
+    ("scores", "code"),
+    [
+        ([3.0] * 200, None),
+        ([3.0] * 100 + [7.5] * SURPRISE_WINDOW + [3.0] * 100, "unlikely"),
+        ([7.5] * 200, None),  # evenly strange: a language the model does not know
+        ([8.5] * 200, "gibberish"),  # a chunk of rare words alone is read at once: the stub takes no second question
+        ([3.0] * 100 + [8.5] * SURPRISE_WINDOW + [3.0] * 100, "gibberish"),
+        ([3.0] * 100 + [8.5] * (SURPRISE_WINDOW // 3) + [3.0] * 100, None),
+        # A burst of a dozen tokens must be stranger, and stand out more.
+        ([4.0] * 100 + [9.2] * SHORT_WINDOW + [4.0] * 100, "unlikely"),
+        ([4.0] * 100 + [9.2] * 6 + [4.0] * 100, None),
+        # 3.2 nats above its chunk, which is the long window's contrast.
+        ([6.0] * 100 + [9.2] * SHORT_WINDOW + [6.0] * 100, None),
+        ([4.0] * 100 + [8.8] * SHORT_WINDOW + [4.0] * 100, None),
+        ([12.0] * (SURPRISE_WINDOW // 2 - 1), None),  # a headline is too short to tell
+        ([], None),
+    ],
+)
+def test_the_worst_window_counts_and_must_stand_out_below_the_limit_for_gibberish(
+    reading: Reading, scores: list[float], code: str | None
+) -> None:
+    check = reading(LanguageStub(scores), rarity_bits=0.0, suspect_nats=7.0, short_nats=9.0, gibberish_nats=8.0)
 
-    assert judged(models, [3.0] * 200) == []
-    assert judged(models, [3.0] * 100 + [7.5] * window + [3.0] * 100) == ["perplexity.unlikely"]
-    assert judged(models, [7.5] * 200) == []  # evenly strange: a language the model does not know
-    assert judged(models, [8.5] * 200) == ["perplexity.gibberish"]
-    assert judged(models, [3.0] * 100 + [8.5] * window + [3.0] * 100) == ["perplexity.gibberish"]
-    assert judged(models, [3.0] * 100 + [8.5] * (window // 3) + [3.0] * 100) == []
-
-
-def test_a_burst_of_a_dozen_tokens_must_be_stranger_and_stand_out_more(models: Models) -> None:
-    burst = [9.2] * SHORT_WINDOW
-
-    assert judged(models, [4.0] * 100 + burst + [4.0] * 100) == ["perplexity.unlikely"]
-    assert judged(models, [4.0] * 100 + burst[:6] + [4.0] * 100) == []
-    assert (
-        judged(models, [6.0] * 100 + burst + [6.0] * 100) == []
-    )  # 3.2 nats above its chunk: the long window's contrast
-    assert judged(models, [4.0] * 100 + [8.8] * SHORT_WINDOW + [4.0] * 100) == []
+    assert codes(check, a_version(" ".join(GIBBERISH))) == ([f"perplexity.{code}"] if code else [])
 
 
 @pytest.mark.parametrize("words", [10, 12, 14, 16, 18])
@@ -241,22 +282,15 @@ def test_a_short_prefix_of_gibberish_is_found(check: Perplexity, cut: Chunker, w
     assert serious(findings)
 
 
-def test_addresses_are_not_shown_to_the_model(models: Models) -> None:
-    shown: list[str] = []
-
-    class Listening(LanguageStub):
-        def surprisals(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
-            shown.extend(texts)
-            return [np.full(50, 3.0, np.float32) for _ in texts]
-
-    check = Perplexity(PerplexityParams(rarity_bits=0.0), models.frequency_vocabulary, "digest", Listening)
+def test_addresses_are_not_shown_to_the_model(reading: Reading) -> None:
     page = (
         f"![plan](../images/a7f3c9.png) {ENGLISH[0]} See https://example.org/x?s=7037f4656049b270 [here](#tide-gauge)."
     )
-    list(check.run([a_version(page)], None))
 
-    assert shown and "7037" not in shown[0] and "a7f3c9" not in shown[0] and "tide-gauge" not in shown[0]
-    assert ENGLISH[0] in shown[0]
+    shown = shown_of(reading, page)
+
+    assert "7037" not in shown and "a7f3c9" not in shown and "tide-gauge" not in shown
+    assert ENGLISH[0] in shown
 
 
 AUTHORS = """* mount: check the flag before use  [Erika Mustermann]
@@ -266,21 +300,14 @@ Thanks to Disastry <disastry@example.org>, dfc at example.net, ZXtarget86.
 """
 
 
-def shown_of(models: Models, text: str) -> str:
-    shown: list[str] = []
-
-    class Listening(LanguageStub):
-        def surprisals(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
-            shown.extend(texts)
-            return [np.full(50, 3.0, np.float32) for _ in texts]
-
-    check = Perplexity(PerplexityParams(rarity_bits=0.0), models.frequency_vocabulary, "digest", Listening)
-    list(check.run([a_version(text)], None))
-    return " ".join(shown)
+def shown_of(reading: Reading, text: str) -> str:
+    reader = Evenly(lambda _: 3.0)
+    codes(reading(reader, rarity_bits=0.0), a_version(text))
+    return " ".join(text for texts in reader.shown for text in texts)
 
 
-def test_names_digests_and_identifiers_are_not_shown_to_the_model(models: Models) -> None:
-    shown = shown_of(models, f"{AUTHORS}\n{ENGLISH[0]}")
+def test_names_digests_and_identifiers_are_not_shown_to_the_model(reading: Reading) -> None:
+    shown = shown_of(reading, f"{AUTHORS}\n{ENGLISH[0]}")
 
     for shape in ("Mustermann", "Nordmann", "CDROM", "4f1c", "tab_parse", "disastry", "dfc", "ZXtarget86"):
         assert shape not in shown, shape
@@ -298,7 +325,7 @@ CHANGELOG = """tide-gauge (2:1.4.0~rc1+dfsg-2) unstable; urgency=medium
 """
 
 
-def test_the_lines_that_head_and_sign_an_entry_of_a_changelog_are_not_shown_to_the_model(models: Models) -> None:
+def test_the_lines_that_head_and_sign_an_entry_of_a_changelog_are_not_shown_to_the_model() -> None:
     for text in (f"{CHANGELOG}{ENGLISH[0]}", f"{' '.join(CHANGELOG.split())} {ENGLISH[0]}"):
         shown = _without_shapes(text)
 
@@ -322,18 +349,18 @@ def test_options_that_may_be_left_out_are_not_shown_to_the_model() -> None:
     assert gibberish in _without_shapes(f"[-{gibberish}] {ENGLISH[0]}")
 
 
-def test_gibberish_written_as_an_identifier_is_shown_to_the_model(models: Models) -> None:
+def test_gibberish_written_as_an_identifier_is_shown_to_the_model(reading: Reading) -> None:
     joined = "_".join(GIBBERISH[1].split()[:12])
 
-    assert joined in shown_of(models, f"{joined} {ENGLISH[0]}")
+    assert joined in shown_of(reading, f"{joined} {ENGLISH[0]}")
     parts = " ".join(f"{word}_{word}x" for word in GIBBERISH[1].split()[:12])
-    assert parts in shown_of(models, f"{parts} {ENGLISH[0]}")
+    assert parts in shown_of(reading, f"{parts} {ENGLISH[0]}")
     names_alone = "\n".join(["dvd_yorkist parapet_glycol tehran_wicket"] * 8)
     assert _without_shapes(names_alone) == names_alone
 
 
 @pytest.mark.parametrize("shape", ["capitals", "names in brackets"])
-def test_gibberish_written_as_names_is_shown_to_the_model(models: Models, shape: str) -> None:
+def test_gibberish_written_as_names_is_shown_to_the_model(reading: Reading, shape: str) -> None:
     words = GIBBERISH[1].split()[:24]
     lines = [words[start : start + 4] for start in range(0, len(words), 4)]
     if shape == "capitals":
@@ -341,7 +368,7 @@ def test_gibberish_written_as_names_is_shown_to_the_model(models: Models, shape:
     else:
         text = "\n".join(f"({' '.join(line).capitalize()})" for line in lines)
 
-    shown = shown_of(models, f"{text}\n{ENGLISH[0]}").lower()
+    shown = shown_of(reading, f"{text}\n{ENGLISH[0]}").lower()
 
     assert all(word.lower() in shown for line in lines for word in line)
 
@@ -419,15 +446,12 @@ def test_gibberish_with_ordinary_words_between_its_words_is_found(check: Perplex
     ("optimised", "others", "is_found"), [(8.3, 4.0, True), (8.3, 5.5, False), (8.1, 1.0, False), (9.1, 8.8, True)]
 )
 def test_diluted_words_are_counted_alone_and_must_stand_out_or_be_stranger_still(
-    models: Models, optimised: float, others: float, is_found: bool
+    reading: Reading, optimised: float, others: float, is_found: bool
 ) -> None:
-    params = PerplexityParams(suspect_nats=20, gibberish_nats=20, short_nats=20)
     page = a_version(f"{ENGLISH[0]} {' the '.join(OPTIMISED.split())}. {ENGLISH[1]}")
-    reader = WordReader(optimised, others, between=" the ")
+    check = reading(WordReader(optimised, others, between=" the "), **WINDOWS_OFF)
 
-    check = Perplexity(params, models.frequency_vocabulary, "digest", lambda: reader)
-
-    assert [one.code for _, one in check.run([page], None)] == ["perplexity.diluted"] * is_found
+    assert codes(check, page) == ["perplexity.diluted"] * is_found
 
 
 HONEST_LISTS = {
@@ -460,14 +484,13 @@ def test_lists_that_people_write_are_not_shown_to_the_model_and_would_be_left_al
     assert found(reader, *pages) == [[], []]
 
 
-def test_the_same_words_beside_strangers_are_shown_to_the_model(models: Models) -> None:
-    check = Perplexity(PerplexityParams(), models.frequency_vocabulary, "digest", LanguageStub)
+def test_the_same_words_beside_strangers_are_shown_to_the_model(reading: Reading) -> None:
+    page = a_version(f"{HONEST_LISTS['trees']} {', '.join(OPTIMISED.split())}")
 
-    assert check.wants(a_version(f"{HONEST_LISTS['trees']} {', '.join(OPTIMISED.split())}"), []) is None
+    assert reading(LanguageStub()).wants(page, []) is None
 
 
-def test_of_two_passages_as_rare_the_one_whose_words_are_strangers_is_rare(models: Models) -> None:
-    rarity = TokenRarity(models.frequency_vocabulary)
+def test_of_two_passages_as_rare_the_one_whose_words_are_strangers_is_rare(rarity: TokenRarity) -> None:
     trees = HONEST_LISTS["trees"].partition(" stand")[0].replace(",", "").lower()
 
     about_one_thing, strangers = rarity.bits([trees, OPTIMISED])
@@ -483,18 +506,17 @@ MODULES = (
 )
 
 
-def test_words_of_paths_and_identifiers_are_no_rare_passage(models: Models) -> None:
-    rarity = TokenRarity(models.frequency_vocabulary)
+def test_words_of_paths_and_identifiers_are_no_rare_passage(rarity: TokenRarity) -> None:
     listed = ", ".join(MODULES.split())
 
     assert rarity.bits([listed])[0].words > 11.45
     assert rarity.bare_passages(listed, 11.45, Kept.WORDS) == []
 
 
-def test_a_bare_passage_has_the_parts_of_its_words_and_its_place(models: Models) -> None:
+def test_a_bare_passage_has_the_parts_of_its_words_and_its_place(rarity: TokenRarity) -> None:
     text = "It is 7: vortexGlycol, hemlockBrigantine / " + "_".join(GIBBERISH[1].split()) + " (it is)."
 
-    (passage,) = TokenRarity(models.frequency_vocabulary).bare_passages(text, 11.45, Kept.WORDS)
+    (passage,) = rarity.bare_passages(text, 11.45, Kept.WORDS)
 
     assert passage.words.startswith(
         "vortex glycol hemlock brigantine zoning tarzan epistle"
@@ -532,49 +554,34 @@ class WordReader:
     ("optimised", "others", "is_found"), [(7.5, 3.0, True), (7.5, 6.0, False), (6.9, 3.0, False), (8.1, 7.9, True)]
 )
 def test_separated_words_must_stand_out_from_what_is_around_them_or_be_stranger_still(
-    models: Models, optimised: float, others: float, is_found: bool
+    reading: Reading, optimised: float, others: float, is_found: bool
 ) -> None:
-    params = PerplexityParams(suspect_nats=20, gibberish_nats=20, short_nats=20)
-    check = Perplexity(params, models.frequency_vocabulary, "digest", lambda: WordReader(optimised, others))
+    check = reading(WordReader(optimised, others), **WINDOWS_OFF)
     page = a_version(f"{ENGLISH[0]} {', '.join(OPTIMISED.split())}. {ENGLISH[1]}")
 
-    assert [one.code for _, one in check.run([page], None)] == ["perplexity.separated"] * is_found
+    assert codes(check, page) == ["perplexity.separated"] * is_found
 
 
 @pytest.mark.parametrize(("nats", "is_found"), [(7.9, False), (8.1, True)])
 def test_separated_words_with_nothing_around_them_stand_out_from_nothing(
-    models: Models, nats: float, is_found: bool
+    reading: Reading, nats: float, is_found: bool
 ) -> None:
-    params = PerplexityParams(suspect_nats=20, gibberish_nats=20, short_nats=20)
-    check = Perplexity(params, models.frequency_vocabulary, "digest", lambda: WordReader(nats, 3.0))
+    check = reading(WordReader(nats, 3.0), **WINDOWS_OFF)
 
-    assert bool(list(check.run([a_version(", ".join(OPTIMISED.split()))], None))) == is_found
+    assert bool(codes(check, a_version(", ".join(OPTIMISED.split())))) == is_found
 
 
-def test_a_passage_that_the_model_cannot_read_to_its_end_is_found(models: Models) -> None:
-    class Forgetful(LanguageStub):
-        def surprisals(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
-            return [np.full(50, 8.6, np.float32) for _ in texts]
-
+def test_a_passage_that_the_model_cannot_read_to_its_end_is_found(reading: Reading) -> None:
+    class Forgetful(Evenly):
         def token_places(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
-            return [np.array([[0, 3]] * 50) for _ in texts]
+            return [np.array([[0, 3]] * 60) for _ in texts]
 
-    check = Perplexity(PerplexityParams(suspect_nats=20, gibberish_nats=20, short_nats=20), models.frequency_vocabulary, "digest",
-                       Forgetful)  # fmt: skip
+    check = reading(Forgetful(lambda _: 8.6), **WINDOWS_OFF)
 
-    assert [one.code for _, one in check.run([a_version(", ".join(GIBBERISH[1].split()))], None)] == [
-        "perplexity.separated"
-    ]
+    assert codes(check, a_version(", ".join(GIBBERISH[1].split()))) == ["perplexity.separated"]
 
 
-def test_a_headline_is_too_short_to_tell(models: Models) -> None:
-    assert judged(models, [12.0] * (SURPRISE_WINDOW // 2 - 1)) == []
-    assert judged(models, []) == []
-
-
-def test_rarity_of_short_empty_and_odd_texts(models: Models) -> None:
-    rarity = TokenRarity(models.frequency_vocabulary)
-
+def test_rarity_of_short_empty_and_odd_texts(rarity: TokenRarity) -> None:
     short, empty, prose, gibberish = rarity.bits(["one two three", "", ENGLISH[0], GIBBERISH[0]])
     dozen, short_dozen, *_ = rarity.bits([" ".join(GIBBERISH[2].split()[:10])])[0]  # 14 tokens
 
@@ -585,8 +592,7 @@ def test_rarity_of_short_empty_and_odd_texts(models: Models) -> None:
     assert rarity.bits([]) == []
 
 
-def test_fragments_and_other_languages_are_not_rare(models: Models) -> None:
-    rarity = TokenRarity(models.frequency_vocabulary)
+def test_fragments_and_other_languages_are_not_rare(rarity: TokenRarity) -> None:
     names = "Wickremanayake Ranasinghe Jayawardhanapura Thiruvananthapuram Vallabhbhai Nyirabarasanyana " * 3
 
     for text in (
@@ -601,8 +607,7 @@ def test_fragments_and_other_languages_are_not_rare(models: Models) -> None:
         assert rarest.words < 11.45 and rarest.content < 12.35, text[:20]
 
 
-def test_an_english_word_that_a_name_begins_with_makes_no_english(models: Models) -> None:
-    rarity = TokenRarity(models.frequency_vocabulary)
+def test_an_english_word_that_a_name_begins_with_makes_no_english(rarity: TokenRarity) -> None:
     valley = "Heimbach liegt im Tal der Hermeke; oberhalb von Heimbach windet sich die Hermeke durch den Herscheider Grund bis nach "
     text = f"{valley}Heggen, wo der Herpel in die Hermeke fließt. " * 3
 
@@ -611,61 +616,49 @@ def test_an_english_word_that_a_name_begins_with_makes_no_english(models: Models
     assert rarest.words < 11.45 and rarest.content < 12.35
 
 
-def test_a_heap_of_names_in_a_page_is_not_rare(models: Models) -> None:
+def test_a_heap_of_names_in_a_page_is_not_rare(rarity: TokenRarity) -> None:
     names = "Wickremanayake Jayawardhanapura Nyirabarasanyana Tanpınar Szczebrzeszyn Hjörleifsdóttir Llanfairpwll"
 
-    rarity = TokenRarity(models.frequency_vocabulary).bits([f"{ENGLISH[0]} {names} {ENGLISH[1]}"])[0]
+    (page,) = rarity.bits([f"{ENGLISH[0]} {names} {ENGLISH[1]}"])
 
-    assert max(rarity.long, rarity.short) < 12.6 and rarity.words < 11.45
+    assert max(page.long, page.short) < 12.6 and page.words < 11.45
 
 
-def test_a_dozen_rare_tokens_open_a_chunk_whose_long_windows_are_common(models: Models) -> None:
-    params = PerplexityParams()
-    check = Perplexity(params, models.frequency_vocabulary, "digest", LanguageStub)
+def test_a_dozen_rare_tokens_open_a_chunk_whose_long_windows_are_common(reading: Reading, rarity: TokenRarity) -> None:
+    check = reading(LanguageStub())
     page = f"It was the one of them. {' '.join(GIBBERISH[2].split()[:9])} it was the one of them that he had and we had. {ENGLISH[2]}"
 
-    ((long, short, *_),) = TokenRarity(models.frequency_vocabulary).bits([page])
+    ((long, short, *_),) = rarity.bits([page])
 
-    assert long < params.rarity_bits and short > params.short_rarity_bits
+    assert long < check.params.rarity_bits and short > check.params.short_rarity_bits
     assert check.wants(a_version(page), []) is None
 
 
-def test_rare_passages_are_read_before_their_chunk(models: Models) -> None:
+def test_rare_passages_are_read_before_their_chunk(reading: Reading) -> None:
     page = " ".join([*ENGLISH, GIBBERISH[2], *ENGLISH])
-    shown: list[list[str]] = []
+    clean, suspect = Evenly(lambda _: 6.9), Evenly(lambda _: 7.1)  # the limit is half a nat below 7.5
+    for reader in (clean, suspect):
+        codes(reading(reader), a_version(page))
 
-    def read(nats: float) -> list[list[str]]:
-        class Listening(LanguageStub):
-            def surprisals(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
-                shown.append(list(texts))
-                return [np.full(50, nats, np.float32) for _ in texts]
-
-        shown.clear()
-        check = Perplexity(PerplexityParams(), models.frequency_vocabulary, "digest", Listening)
-        list(check.run([a_version(page)], None))
-        return shown
-
-    (passage,), (bare,), (content,) = read(6.9)  # clean, half a nat below the limit of 7.5
+    (passage,), (bare,), (content,) = clean.shown
     assert GIBBERISH[2] in passage and len(passage) < len(GIBBERISH[2]) + 200
     assert GIBBERISH[2] in bare and "." not in bare
     assert GIBBERISH[2].partition(" ")[2] in content
     assert not {"the", "and", "with"} & set(content.split())
-    assert [len(texts) for texts in read(7.1)] == [1, 1, 1, 1]
-    assert shown[1] == [page]
+    assert [len(texts) for texts in suspect.shown] == [1, 1, 1, 1]
+    assert suspect.shown[1] == [page]
 
 
-def test_a_chunk_of_rare_words_alone_is_read_at_once(models: Models) -> None:
-    assert judged(models, [8.5] * 200) == ["perplexity.gibberish"]  # the stub takes no second question
-    ((passage,),) = TokenRarity(models.frequency_vocabulary).rare_passages([GIBBERISH[0]], 12.6, 12.7)
+def test_a_chunk_of_rare_words_alone_is_one_rare_passage(rarity: TokenRarity) -> None:
+    ((passage,),) = rarity.rare_passages([GIBBERISH[0]], 12.6, 12.7)
     assert len(passage) > 0.6 * len(GIBBERISH[0])
 
 
-def test_prose_and_what_is_empty_have_no_rare_passage(models: Models) -> None:
-    assert TokenRarity(models.frequency_vocabulary).rare_passages([*ENGLISH, "", "two words"], 12.6, 12.7) == [[]] * 5
+def test_prose_and_what_is_empty_have_no_rare_passage(rarity: TokenRarity) -> None:
+    assert rarity.rare_passages([*ENGLISH, "", "two words"], 12.6, 12.7) == [[]] * 5
 
 
-def test_letters_of_another_script_among_english_words_are_rare(models: Models) -> None:
-    rarity = TokenRarity(models.frequency_vocabulary)
+def test_letters_of_another_script_among_english_words_are_rare(rarity: TokenRarity) -> None:
     words = "lantern ferry anthem copper jury orchard satellite violin tax glacier"  # a token each
 
     common, odd = rarity.bits([f"{words} e o", f"{words} ᄒ ن"])
@@ -717,47 +710,30 @@ def test_gibberish_among_names_and_figures_is_found(check: Perplexity, cut: Chun
     assert serious(findings)
 
 
-def test_what_is_foreseen_from_the_text_before_it_is_no_gibberish(models: Models, cut: Chunker) -> None:
+def test_what_is_foreseen_from_the_text_before_it_is_no_gibberish(reading: Reading, cut: Chunker) -> None:
     before = "The kettle is put on instead."
 
-    class Reader(LanguageStub):
-        def surprisals(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
-            return [np.full(60, 3.0 if text.startswith(before) else 9.0, np.float32) for text in texts]
-
-        def token_places(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
-            ends = [np.linspace(1, len(text), 60).astype(np.int64) for text in texts]
-            return [np.stack([end - 1, end], axis=1) for end in ends]
-
-    check = Perplexity(PerplexityParams(rarity_bits=0.0), models.frequency_vocabulary, "digest", Reader)
+    check = reading(Evenly(lambda text: 3.0 if text.startswith(before) else 9.0), rarity_bits=0.0)
     page = a_version(f"{before} {GIBBERISH[0]}")
     chunk = replace(a_cut_version(cut, GIBBERISH[0]).chunks[0], start=len(before) + 1, end=len(page.text))
 
-    assert list(check.run([replace(page, chunks=(chunk,))], None)) == []
-    assert len(list(check.run([a_cut_version(cut, GIBBERISH[0])], None))) == 1
+    assert codes(check, replace(page, chunks=(chunk,))) == []
+    assert len(codes(check, a_cut_version(cut, GIBBERISH[0]))) == 1
 
 
 @pytest.mark.parametrize(("nats", "in_lines"), [(8.2, []), (8.6, ["perplexity.gibberish"])])
 def test_the_first_words_of_short_lines_may_be_stranger(
-    models: Models, cut: Chunker, nats: float, in_lines: list[str]
+    reading: Reading, cut: Chunker, nats: float, in_lines: list[str]
 ) -> None:
     words = GIBBERISH[0].replace("#", "").split()
+    check = reading(Evenly(lambda _: nats), rarity_bits=0.0, bare_nats=99.0, content_nats=99.0)
 
-    class Reader(LanguageStub):
-        def surprisals(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
-            return [np.full(60, nats, np.float32) for _ in texts]
+    def codes_in_lines_of(count: int) -> list[str]:
+        lines = (" ".join(words[at : at + count]) for at in range(0, len(words), count))
+        return codes(check, a_cut_version(cut, "\n".join(lines)))
 
-        def token_places(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
-            ends = [np.linspace(1, len(text), 60).astype(np.int64) for text in texts]
-            return [np.stack([end - 1, end], axis=1) for end in ends]
-
-    def codes(words_a_line: int) -> list[str]:
-        lines = (" ".join(words[at : at + words_a_line]) for at in range(0, len(words), words_a_line))
-        params = PerplexityParams(rarity_bits=0.0, bare_nats=99.0, content_nats=99.0)
-        check = Perplexity(params, models.frequency_vocabulary, "digest", Reader)
-        return [finding.code for _, finding in check.run([a_cut_version(cut, "\n".join(lines))], None)]
-
-    assert codes(2) == in_lines
-    assert codes(6) == codes(len(words)) == ["perplexity.gibberish"]
+    assert codes_in_lines_of(2) == in_lines
+    assert codes_in_lines_of(6) == codes_in_lines_of(len(words)) == ["perplexity.gibberish"]
 
 
 def test_gibberish_in_short_lines_is_found(check: Perplexity, cut: Chunker) -> None:

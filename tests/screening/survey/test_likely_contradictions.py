@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -44,24 +44,72 @@ PAGE = (
     "Dogs up to 20 kilograms are welcome in the rooms. "
     "The pool on the fifth floor is reserved for hotel guests."
 )
+BESIDE = TrustedPassage(StatedPassage(PAGE), TITLE)
 POST = "Sadly, four-legged friends and all dogs have to stay at home."
 
 
-class Pessimist:
-    """Takes every pair with a word for a contradiction, and keeps what it was shown."""
+Score = Callable[[PagePost], float]
 
-    def __init__(self, word: str) -> None:
-        self.word = word
+
+class Reader:
+    """Scores each pair as the test says, and keeps what it was shown."""
+
+    def __init__(self, score: Score, *, sieve: Score = lambda pair: 0.0, alone: Score | None = None) -> None:
+        self.score, self.sieve, self.score_alone = score, sieve, alone or score
         self.shown: list[PagePost] = []
+        self.glimpsed: list[PagePost] = []
 
     def glance(self, pairs: Sequence[PagePost]) -> NDArray[np.float32]:
-        return np.zeros(len(pairs), np.float32)
+        self.glimpsed += pairs
+        return np.array([self.sieve(pair) for pair in pairs], np.float32)
 
     def log_odds(self, pairs: Sequence[PagePost]) -> NDArray[np.float32]:
         self.shown += pairs
-        return np.array([4.0 if self.word in pair.excerpt else -4.0 for pair in pairs], np.float32)
+        return np.array([self.score(pair) for pair in pairs], np.float32)
 
-    log_odds_alone = log_odds
+    def log_odds_alone(self, pairs: Sequence[PagePost]) -> NDArray[np.float32]:
+        self.shown += pairs
+        return np.array([self.score_alone(pair) for pair in pairs], np.float32)
+
+
+def pessimist(word: str, **sieve: Score) -> Reader:
+    """Take every pair with a word for a contradiction."""
+    return Reader(lambda pair: 4.0 if word in pair.excerpt else -4.0, **sieve)
+
+
+def unsure(word: str) -> Reader:
+    """Take everything for half a contradiction, pages with a word a little more so."""
+    return Reader(lambda pair: 1.4 if word in pair.excerpt else 1.2)
+
+
+def sceptic(**seen: tuple[str, float]) -> Reader:
+    """See a contradiction in sentences with a word, in each post another word, some more clearly than others."""
+
+    def score(pair: PagePost) -> float:
+        word, clearly = next((seen for word, seen in seen.items() if word in pair.post), ("nothing", 0.0))
+        return clearly if word in pair.excerpt else -4.0
+
+    return Reader(score, sieve=score)
+
+
+def doubter(word: str = "no such word") -> Reader:
+    """Be sure that nothing contradicts anything, but for what has a word."""
+
+    def score(pair: PagePost) -> float:
+        return 0.0 if word in pair.post else -9.0
+
+    return Reader(score, sieve=score)
+
+
+def level(log_odds: float) -> Reader:
+    """Give everything the same log-odds."""
+    return Reader(lambda pair: log_odds, sieve=lambda pair: log_odds)
+
+
+def reading(
+    reader: PairReader, pairs: int = 2, log_odds: float = 3.0, judge: Judge | None = None
+) -> LikelyContradictions:
+    return LikelyContradictions(reader, pairs=pairs, log_odds=log_odds, doubted_log_odds=-5.0, judge=judge)
 
 
 def a_chunk(name: str, trust: TrustLevel, start: int = 0, title: str = "") -> PlacedChunk:
@@ -85,7 +133,7 @@ def compare(
         served or NothingServed(),
         lambda word: 12.0,
         1_000,
-        LikelyContradictions(reader, pairs=pairs, log_odds=log_odds, doubted_log_odds=-5.0),
+        reading(reader, pairs, log_odds),
     )
 
 
@@ -102,7 +150,7 @@ def related(
 
 
 def test_what_the_reader_finds_is_kept_with_the_places_of_both_sentences() -> None:
-    reader = Pessimist("Dogs")
+    reader = pessimist("Dogs")
 
     (statement,) = related(reader, POST)
 
@@ -116,26 +164,20 @@ def test_what_the_reader_finds_is_kept_with_the_places_of_both_sentences() -> No
 
 
 def test_without_a_contradiction_nothing_is_read_twice() -> None:
-    reader = Pessimist("sauna")
+    reader = pessimist("sauna")
 
     assert not related(reader, POST)
     assert reader.shown == [PagePost(TITLE, PAGE, POST)]
 
 
-class Sieve(Pessimist):
-    """Keeps only what has a word."""
-
-    def __init__(self, kept: str) -> None:
-        super().__init__("Dogs")
-        self.kept = kept
-
-    def glance(self, pairs: Sequence[PagePost]) -> NDArray[np.float32]:
-        return np.array([KEPT + (0.1 if self.kept in pair.post else -0.1) for pair in pairs], np.float32)
+def sieving(kept: str) -> Reader:
+    """Keep only what has a word."""
+    return pessimist("Dogs", sieve=lambda pair: KEPT + (0.1 if kept in pair.post else -0.1))
 
 
 @pytest.mark.parametrize(("kept", "found"), [("Sadly", 1), ("Luckily", 0)])
 def test_what_the_sieve_drops_is_not_read(kept: str, found: int) -> None:
-    reader = Sieve(kept)
+    reader = sieving(kept)
 
     assert len(related(reader, POST)) == found
     assert bool(reader.shown) == bool(found)
@@ -160,10 +202,8 @@ class Judge:
 def test_a_judge_decides_and_what_it_cannot_say_is_left_to_the_reader(
     said: bool | None, word: str, found: bool
 ) -> None:
-    pairs = choose_pairs(StatedPassage(POST), [TrustedPassage(StatedPassage(PAGE), TITLE)], 1)
-    likely = LikelyContradictions(
-        Pessimist(word), pairs=2, log_odds=3.0, doubted_log_odds=-5.0, judge=(judge := Judge(said))
-    )
+    pairs = choose_pairs(StatedPassage(POST), [BESIDE], 1)
+    likely = reading(pessimist(word), judge=(judge := Judge(said)))
 
     assert [bool(each) for each in likely.find(pairs, [1])] == [found]
     assert judge.shown == [pair.shown for pair in pairs]
@@ -179,7 +219,7 @@ def test_the_reader_leaves_other_languages_to_the_rules_and_a_judge_does_not() -
     assert choose_pairs(StatedPassage(GERMAN_POST), page, 2) == []
     assert choose_pairs(StatedPassage(GERMAN_POST), page, 2, in_any_language=True)
     # Whoever adds a sentence in another language to a post hides nothing.
-    assert choose_pairs(StatedPassage(f"{POST} {GERMAN_POST}"), [TrustedPassage(StatedPassage(PAGE), TITLE)], 1)
+    assert choose_pairs(StatedPassage(f"{POST} {GERMAN_POST}"), [BESIDE], 1)
 
 
 def test_what_the_rules_find_in_another_language_is_not_doubted() -> None:
@@ -193,10 +233,10 @@ def test_what_the_rules_find_in_another_language_is_not_doubted() -> None:
 
 def test_a_judge_is_not_asked_about_what_the_sieve_drops() -> None:
     posts = ("Luckily there is a sauna.", POST)
-    pairs = [choose_pairs(StatedPassage(post), [TrustedPassage(StatedPassage(PAGE), TITLE)], 1)[0] for post in posts]
+    pairs = [choose_pairs(StatedPassage(post), [BESIDE], 1)[0] for post in posts]
     judge = Judge(True)
 
-    dropped, kept = read_pairs(Sieve("Sadly"), pairs, judge)
+    dropped, kept = read_pairs(sieving("Sadly"), pairs, judge)
 
     assert [pair.post for pair in judge.shown] == [POST]
     assert dropped.log_odds < KEPT < kept.log_odds
@@ -204,9 +244,9 @@ def test_a_judge_is_not_asked_about_what_the_sieve_drops() -> None:
 
 def test_each_pair_gets_its_own_score_beside_dropped_ones() -> None:
     posts = ("Luckily there is a sauna.", POST, "Luckily there is a bar.", "Sadly the sauna is closed.")
-    pairs = [choose_pairs(StatedPassage(post), [TrustedPassage(StatedPassage(PAGE), TITLE)], 1)[0] for post in posts]
+    pairs = [choose_pairs(StatedPassage(post), [BESIDE], 1)[0] for post in posts]
 
-    read = read_pairs(Sieve("Sadly"), pairs)
+    read = read_pairs(sieving("Sadly"), pairs)
 
     assert [each.log_odds > KEPT for each in read] == [False, True, False, True]
 
@@ -214,18 +254,9 @@ def test_each_pair_gets_its_own_score_beside_dropped_ones() -> None:
 LONG_PAGE = " ".join([PAGE, *(f"Floor {number} has a quiet lounge with a view of the lake." for number in range(1, 9))])
 
 
-class Glancer(Pessimist):
-    """Keeps what it was shown at first glance, and takes each for what it says of the excerpt's length."""
-
-    def __init__(self, brief: float, whole: float) -> None:
-        super().__init__("Dogs")
-        self.brief, self.whole = brief, whole
-        self.glimpsed: list[str] = []
-
-    def glance(self, pairs: Sequence[PagePost]) -> NDArray[np.float32]:
-        self.glimpsed += [pair.excerpt for pair in pairs]
-        scores = [self.brief if len(pair.excerpt) <= BRIEF_CHARS else self.whole for pair in pairs]
-        return np.array(scores, np.float32)
+def glancing(brief: float, whole: float) -> Reader:
+    """Score at first glance by the excerpt's length."""
+    return pessimist("Dogs", sieve=lambda pair: brief if len(pair.excerpt) <= BRIEF_CHARS else whole)
 
 
 @pytest.mark.parametrize(
@@ -235,19 +266,20 @@ class Glancer(Pessimist):
 def test_the_sieve_looks_at_the_nearest_sentences_before_it_looks_at_all(
     brief: float, whole: float, glances: int, found: bool
 ) -> None:
-    reader = Glancer(brief, whole)
+    reader = glancing(brief, whole)
 
     assert bool(related(reader, POST, page=LONG_PAGE)) == found
-    assert len(reader.glimpsed) == glances
-    assert "Dogs up to" in reader.glimpsed[0]
-    assert len(reader.glimpsed[0]) <= BRIEF_CHARS < len(reader.glimpsed[-1]) or glances == 1
+    glimpsed = [pair.excerpt for pair in reader.glimpsed]
+    assert len(glimpsed) == glances
+    assert "Dogs up to" in glimpsed[0]
+    assert len(glimpsed[0]) <= BRIEF_CHARS < len(glimpsed[-1]) or glances == 1
 
 
 def test_the_sieve_looks_once_at_a_short_excerpt() -> None:
-    reader = Glancer(KEPT + 0.1, 0.0)
+    reader = glancing(KEPT + 0.1, 0.0)
 
     assert related(reader, POST)
-    assert reader.glimpsed == [PAGE]
+    assert [pair.excerpt for pair in reader.glimpsed] == [PAGE]
 
 
 @pytest.mark.parametrize(
@@ -259,52 +291,30 @@ def test_the_sieve_looks_once_at_a_short_excerpt() -> None:
     ],
 )
 def test_only_open_chunks_are_read_beside_trusted_ones(own: TrustLevel, other: TrustLevel) -> None:
-    reader = Pessimist("Dogs")
+    reader = pessimist("Dogs")
 
     assert not related(reader, POST, own, other)
     assert not reader.shown
 
 
-class TwoModels:
-    """Sees a contradiction in each excerpt, and in sentences with a word."""
-
-    def __init__(self, word: str) -> None:
-        self.word = word
-
-    def log_odds(self, pairs: Sequence[PagePost]) -> NDArray[np.float32]:
-        return np.full(len(pairs), 4.0, np.float32)
-
-    glance = log_odds
-
-    def log_odds_alone(self, pairs: Sequence[PagePost]) -> NDArray[np.float32]:
-        return np.array([2.5 if self.word in pair.excerpt else 1.5 for pair in pairs], np.float32)
-
-
 @pytest.mark.parametrize(("word", "found"), [("pool", True), ("sauna", False)])
 def test_a_weighted_mean_of_both_models_counts_and_the_second_names_the_sentence(word: str, found: bool) -> None:
-    statements = related(TwoModels(word), POST)
+    reader = Reader(lambda _: 4.0, sieve=lambda _: 4.0, alone=lambda pair: 2.5 if word in pair.excerpt else 1.5)
+
+    statements = related(reader, POST)
 
     named = [PAGE[each.other.span.start - 50 : each.other.span.end - 50] for each in statements]
     assert named == (["The pool on the fifth floor is reserved for hotel guests."] if found else [])
 
 
 def test_a_document_of_many_chunks_must_be_surer() -> None:
-    (pair,) = choose_pairs(StatedPassage(POST), [TrustedPassage(StatedPassage(PAGE), TITLE)], 1)
-    likely = LikelyContradictions(Pessimist("Dogs"), pairs=2, log_odds=3.0, doubted_log_odds=-5.0)
+    (pair,) = choose_pairs(StatedPassage(POST), [BESIDE], 1)
+    likely = reading(pessimist("Dogs"))
 
     one, two, three = likely.find([pair] * 3, [1, 2, 3])
 
     assert one and one == two
     assert three is None, "4.0 is less than 3 and the logarithm of 3"
-
-
-class Unsure(Pessimist):
-    """Takes everything for half a contradiction, pages with a word a little more so."""
-
-    def log_odds(self, pairs: Sequence[PagePost]) -> NDArray[np.float32]:
-        return np.array([1.4 if self.word in pair.excerpt else 1.2 for pair in pairs], np.float32)
-
-    log_odds_alone = log_odds
 
 
 HOUSES = [
@@ -322,7 +332,7 @@ def test_what_contradicts_several_pages_a_little_contradicts_one_of_them(
     chunks: int, arriving: list[int] | None, found: str
 ) -> None:
     pairs = choose_pairs(StatedPassage(POST), HOUSES, 3)
-    likely = LikelyContradictions(Unsure("tower"), pairs=3, log_odds=1.5, doubted_log_odds=-5.0)
+    likely = reading(unsure("tower"), 3, 1.5)
 
     seen = likely.find(pairs, [chunks] * 3, arriving)
 
@@ -334,7 +344,7 @@ def test_what_contradicts_several_pages_a_little_contradicts_one_of_them(
 def test_what_adds_up_over_trusted_documents_is_found() -> None:
     texts = [*(house.passage.sentence(0) for house in HOUSES), POST]
     found = compare(
-        Unsure("tower"),
+        unsure("tower"),
         [a_chunk(f"house-{number}", TrustLevel.TRUSTED, title=TITLE) for number in range(len(HOUSES))]
         + [a_chunk("post", TrustLevel.OPEN)],
         [[1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [0.8, 0.6]],
@@ -349,7 +359,7 @@ def test_what_adds_up_over_trusted_documents_is_found() -> None:
 def test_two_posts_of_a_text_do_not_add_up() -> None:
     text = StatedPassage(f"{POST} {'Guests may bring what they like to the rooms of their friends. ' * 6}")
     pairs = choose_pairs(text, HOUSES[:1], 2)
-    likely = LikelyContradictions(Unsure("tower"), pairs=2, log_odds=1.5, doubted_log_odds=-5.0)
+    likely = reading(unsure("tower"), 2, 1.5)
 
     assert len({pair.shown.post for pair in pairs}) == 2
     assert likely.find(pairs, [1, 1], [0, 0]) == [None, None]
@@ -358,13 +368,11 @@ def test_two_posts_of_a_text_do_not_add_up() -> None:
 def test_of_a_post_that_sentence_is_shown_which_contradicts_most() -> None:
     first, second = "The dogs of the neighbours are welcome guests in our rooms.", "Pets have to stay at home."
     post = StatedPassage(f"{first} {second}")
-    chosen = choose_pairs(post, [TrustedPassage(StatedPassage(PAGE), TITLE)], 1)
-    likely = LikelyContradictions(Sceptic(Pets=("Dogs", 4.0)), pairs=1, log_odds=3.0, doubted_log_odds=-5.0)
+    chosen = choose_pairs(post, [BESIDE], 1)
+    likely = reading(sceptic(Pets=("Dogs", 4.0)), 1, 3.0)
     assert chosen[0].sentences[1].own == post.span(0), "it has most in common with the page"
 
-    found, none = likely.find(
-        [*chosen, *choose_pairs(StatedPassage(first), [TrustedPassage(StatedPassage(PAGE), TITLE)], 1)], [1, 1]
-    )
+    found, none = likely.find([*chosen, *choose_pairs(StatedPassage(first), [BESIDE], 1)], [1, 1])
 
     assert found is not None and none is None
     assert (found.sentences.own, found.sentences.text) == (post.span(1), PAGE.split(". ")[1] + ".")
@@ -372,28 +380,11 @@ def test_of_a_post_that_sentence_is_shown_which_contradicts_most() -> None:
 
 def test_of_a_long_chunk_the_sentence_is_shown_that_is_read_with_those_before_it() -> None:
     post = StatedPassage("Pets have to stay at home. " + "The rooms of the dogs are no rooms for guests. " * 8)
-    page = TrustedPassage(StatedPassage(PAGE), TITLE)
 
-    (pair,) = choose_pairs(post, [page], 1)
+    (pair,) = choose_pairs(post, [BESIDE], 1)
 
     assert [text for _, text in pair.stated] == ["The rooms of the dogs are no rooms for guests."]
     assert pair.shown.post.startswith("Pets"), "it is read, too"
-
-
-class Sceptic:
-    """Sees a contradiction in sentences with a word, in each post another word, some more clearly than others."""
-
-    def __init__(self, **seen: tuple[str, float]) -> None:
-        self.seen = seen
-
-    def log_odds_alone(self, pairs: Sequence[PagePost]) -> NDArray[np.float32]:
-        return np.array([self._score(pair) for pair in pairs], np.float32)
-
-    log_odds = glance = log_odds_alone
-
-    def _score(self, pair: PagePost) -> float:
-        word, score = next((seen for word, seen in self.seen.items() if word in pair.post), ("nothing", 0.0))
-        return score if word in pair.excerpt else -4.0
 
 
 def against_the_page(
@@ -433,24 +424,12 @@ HOUSE_RULES = "No animals are let into the Karvenstein, not even dogs."
 def test_what_another_trusted_document_contradicts_too_is_disputed(
     animals: tuple[str, float], trust: TrustLevel, document: str, disputed: bool
 ) -> None:
-    reader = Sceptic(animals=animals, Sadly=("Dogs", 4.0))
+    reader = sceptic(animals=animals, Sadly=("Dogs", 4.0))
 
     against = against_the_page(reader, [PAGE, HOUSE_RULES, POST], trust, document)
 
     assert [(each.outcome, each.disputed_by) for each in against] == [(Outcome.LIKELY, "rules" if disputed else "")]
     assert RelatedStatement.from_record(against[0].to_record()) == against[0]
-
-
-class Counting(Sceptic):
-    """Keeps what it was shown of the house rules."""
-
-    def __init__(self, **seen: tuple[str, float]) -> None:
-        super().__init__(**seen)
-        self.in_its_place = 0
-
-    def glance(self, pairs: Sequence[PagePost]) -> NDArray[np.float32]:
-        self.in_its_place += sum("animals" in pair.post for pair in pairs)
-        return self.log_odds_alone(pairs)
 
 
 GUESTS = "Luckily, guests may bring up to 45 kilograms to the fifth floor. " * 6
@@ -471,7 +450,7 @@ RULED = "Dogs up to 35 kilograms are welcome in the rooms."
 def test_no_more_is_read_of_a_chunk_that_waits_anyway(
     post: str, animals: float, times: int, disputed: list[bool]
 ) -> None:
-    reader = Counting(animals=("Dogs", animals), Sadly=("Dogs", 5.0), Luckily=("pool", 4.0), Dogs=("sauna", 4.0))
+    reader = sceptic(animals=("Dogs", animals), Sadly=("Dogs", 5.0), Luckily=("pool", 4.0), Dogs=("sauna", 4.0))
     texts = [PAGE, HOUSE_RULES, post, PARKING.replace("9", "5")]
     found = compare(
         reader,
@@ -483,11 +462,11 @@ def test_no_more_is_read_of_a_chunk_that_waits_anyway(
 
     likely = [each for each in found.statements["v-post"] if each.outcome is Outcome.LIKELY]
     assert [each.is_disputed for each in likely] == disputed
-    assert reader.in_its_place == times
+    assert sum("animals" in pair.post for pair in reader.glimpsed) == times
 
 
 def test_what_the_rules_decided_is_read_to_doubt_it_only() -> None:
-    reader = Pessimist("Dogs")
+    reader = pessimist("Dogs")
 
     (statement,) = related(reader, "Dogs up to 35 kilograms are welcome in the rooms.")
 
@@ -496,18 +475,6 @@ def test_what_the_rules_decided_is_read_to_doubt_it_only() -> None:
     assert all("Dogs" in pair.excerpt for pair in to_doubt)
     assert others
     assert all("Dogs" not in pair.excerpt for pair in others)
-
-
-class Doubter:
-    """Is sure that nothing contradicts anything, but for what has a word."""
-
-    def __init__(self, word: str = "no such word") -> None:
-        self.word = word
-
-    def log_odds(self, pairs: Sequence[PagePost]) -> NDArray[np.float32]:
-        return np.array([0.0 if self.word in pair.post else -9.0 for pair in pairs], np.float32)
-
-    glance = log_odds_alone = log_odds
 
 
 RULES = "Dogs up to 20 kilograms are welcome in the rooms and on the terrace of the bar."
@@ -527,22 +494,10 @@ AGREED = " ".join(f"Room {number} of the Karvenstein costs {number * 7} euros a 
     ],
 )
 def test_what_the_rules_found_is_doubted_where_the_reader_is_sure(word: str, post: str, doubted: bool) -> None:
-    conflicts = [found for found in related(Doubter(word), post, page=RULES) if found.outcome is Outcome.CONFLICT]
+    conflicts = [found for found in related(doubter(word), post, page=RULES) if found.outcome is Outcome.CONFLICT]
 
     assert [found.is_doubted for found in conflicts] == [doubted]
     assert [RelatedStatement.from_record(found.to_record()) for found in conflicts] == conflicts
-
-
-class Level:
-    """Gives everything the same log-odds."""
-
-    def __init__(self, log_odds: float) -> None:
-        self.score = log_odds
-
-    def log_odds(self, pairs: Sequence[PagePost]) -> NDArray[np.float32]:
-        return np.full(len(pairs), self.score, np.float32)
-
-    glance = log_odds_alone = log_odds
 
 
 WELCOME = "Dogs up to {} kilograms are welcome in the rooms and on the terrace of the bar."
@@ -564,7 +519,7 @@ def test_what_trusted_documents_contradict_each_other_about_is_disputed_unless_t
 ) -> None:
     texts = [WELCOME.format(20), says, WELCOME.format(45)]
 
-    found = against_the_page(Level(log_odds), texts, trust, document)
+    found = against_the_page(level(log_odds), texts, trust, document)
 
     (against,) = [each for each in found if each.outcome is Outcome.CONFLICT]
     assert (against.disputed_by, against.is_doubted) == (disputed_by, False)
@@ -584,31 +539,24 @@ PRICED = "Dogs up to {} kilograms are welcome in the rooms of the hotel for {} e
     ids=["the same value", "another value of the sentence", "another sentence"],
 )
 def test_only_a_contradiction_of_the_same_value_disputes_it(page: str, says: str, post: str, disputed_by: str) -> None:
-    found = against_the_page(Level(0.0), [page, says, post], TrustLevel.TRUSTED, "rules")
+    found = against_the_page(level(0.0), [page, says, post], TrustLevel.TRUSTED, "rules")
 
     assert {each.disputed_by for each in found if each.outcome is Outcome.CONFLICT} == {disputed_by}
-
-
-class Sure(Level):
-    """Gives the two sentences alone another score than the post beside its excerpt."""
-
-    def log_odds(self, pairs: Sequence[PagePost]) -> NDArray[np.float32]:
-        return np.array([self.score, 2.0] * (len(pairs) // 2), np.float32)
 
 
 @pytest.mark.parametrize(("log_odds", "doubt"), [(4.5, Doubt.NONE), (3.5, Doubt.SOME), (-6.0, Doubt.SOME)])
 def test_the_mean_of_both_readings_says_whether_the_reader_doubts(log_odds: float, doubt: Doubt) -> None:
     page, post = StatedPassage(RULES), StatedPassage(PETS)
     pair = suspect(post, page, TITLE, (post.span(0), page.span(0)), Kind.COUNT)
-    likely = LikelyContradictions(Sure(log_odds), pairs=2, log_odds=3.0, doubted_log_odds=-5.0)
+    alone_then_beside = iter([log_odds, 2.0])
 
     assert pair is not None
-    assert likely.doubt([pair]) == [doubt]
+    assert reading(Reader(lambda _: next(alone_then_beside))).doubt([pair]) == [doubt]
 
 
 @pytest.mark.parametrize("own", [TrustLevel.OPEN, TrustLevel.REVIEWED])
 def test_only_contradictions_of_open_chunks_are_doubted(own: TrustLevel) -> None:
-    (found,) = [found for found in related(Doubter(), PETS, own, page=RULES) if found.outcome is Outcome.CONFLICT]
+    (found,) = [found for found in related(doubter(), PETS, own, page=RULES) if found.outcome is Outcome.CONFLICT]
 
     assert found.is_doubted == (own is TrustLevel.OPEN)
 
@@ -617,7 +565,7 @@ def test_only_contradictions_of_open_chunks_are_doubted(own: TrustLevel) -> None
 def test_of_a_chunk_with_many_contradictions_none_is_doubted(contradictions: int, doubted: bool) -> None:
     post = " ".join(PETS.replace("45", f"{weight}") for weight in range(31, 31 + contradictions))
 
-    found = [found for found in related(Doubter(), post, page=RULES) if found.outcome is Outcome.CONFLICT]
+    found = [found for found in related(doubter(), post, page=RULES) if found.outcome is Outcome.CONFLICT]
 
     assert {each.is_doubted for each in found} == {doubted}
 
@@ -626,7 +574,7 @@ def test_of_a_chunk_with_many_contradictions_none_is_doubted(contradictions: int
 def test_a_near_copy_is_doubted_like_any_other_text(word: str, doubted: bool) -> None:
     rest = "Breakfast is served in the garden hall. Keys are to be left in the box by the door."
 
-    found, *_ = related(Doubter(word), f"{PETS} {rest}", page=f"{RULES} {rest}")
+    found, *_ = related(doubter(word), f"{PETS} {rest}", page=f"{RULES} {rest}")
 
     assert found.outcome is Outcome.CONFLICT
     assert found.is_near_copy and found.is_doubted == doubted
@@ -635,7 +583,7 @@ def test_a_near_copy_is_doubted_like_any_other_text(word: str, doubted: bool) ->
 def test_what_is_doubted_is_kept_before_what_agrees() -> None:
     texts = [RULES, AGREED, f"{PETS} {AGREED}"]
     found = compare(
-        Doubter(),
+        doubter(),
         [a_chunk("page", TrustLevel.TRUSTED), a_chunk("prices", TrustLevel.TRUSTED), a_chunk("post", TrustLevel.OPEN)],
         [[1.0, 0.0], [0.8, 0.6], [1.0, 0.0]],
         texts,
@@ -669,7 +617,7 @@ class ServedPosts:
 @pytest.mark.parametrize(("word", "reopened"), [("no such word", False), ("manager", True)])
 def test_what_is_served_is_not_reopened_where_the_reader_doubts(word: str, reopened: bool) -> None:
     found = compare(
-        Doubter(word), [a_chunk("page", TrustLevel.TRUSTED, 50, TITLE)], [[1.0, 0.0]], [RULES], served=ServedPosts(PETS)
+        doubter(word), [a_chunk("page", TrustLevel.TRUSTED, 50, TITLE)], [[1.0, 0.0]], [RULES], served=ServedPosts(PETS)
     )
 
     assert bool(found.contradicted) == reopened
@@ -681,7 +629,7 @@ def test_what_late_trusted_documents_contradict_each_other_about_reopens_nothing
 ) -> None:
     texts = [WELCOME.format(kilograms) for kilograms in pages]
     found = compare(
-        Level(log_odds),
+        level(log_odds),
         [a_chunk(f"page-{kilograms}", TrustLevel.TRUSTED) for kilograms in pages],
         [[1.0, 0.0], [0.9, 0.44]][: len(pages)],
         texts,
@@ -704,21 +652,21 @@ def late_contradictions(reader: PairReader, served: ServedPosts, *texts: str) ->
 
 
 def test_what_is_served_is_read_beside_a_trusted_text_that_comes_later() -> None:
-    (found,) = late_contradictions(Pessimist("Dogs"), ServedPosts(POST), PAGE)
+    (found,) = late_contradictions(pessimist("Dogs"), ServedPosts(POST), PAGE)
 
     assert (found.outcome, found.is_served, found.trust) == (Outcome.LIKELY, True, TrustLevel.OPEN)
     assert PAGE[found.span.start - 50 : found.span.end - 50] == "Dogs up to 20 kilograms are welcome in the rooms."
     assert (found.other.doc_id, found.other.span.start, found.other.span.end) == ("post", 7, 7 + len(POST))
     assert RelatedStatement.from_record(found.to_record()) == found
-    assert late_contradictions(Pessimist("sauna"), ServedPosts(POST), PAGE) == ()
-    assert late_contradictions(Pessimist("Dogs"), ServedPosts(POST, trust=TrustLevel.REVIEWED), PAGE) == ()
+    assert late_contradictions(pessimist("sauna"), ServedPosts(POST), PAGE) == ()
+    assert late_contradictions(pessimist("Dogs"), ServedPosts(POST, trust=TrustLevel.REVIEWED), PAGE) == ()
 
 
 @pytest.mark.parametrize(
     ("animals", "disputed"), [(("Dogs", 4.0 - LESS_CLEARLY), True), (("Dogs", 3.9 - LESS_CLEARLY), False)]
 )
 def test_what_trusted_documents_disagree_about_reopens_nothing(animals: tuple[str, float], disputed: bool) -> None:
-    reader = Sceptic(animals=animals, Sadly=("Dogs", 4.0))
+    reader = sceptic(animals=animals, Sadly=("Dogs", 4.0))
 
     found = late_contradictions(reader, ServedPosts(POST), PAGE, HOUSE_RULES)
 
@@ -730,7 +678,7 @@ def test_a_later_trusted_text_of_many_chunks_must_be_contradicted_more_surely() 
         places = [
             PlacedChunk("page", "v-page", f"c-{number}", number, 0, TrustLevel.TRUSTED) for number in range(chunks)
         ]
-        found = compare(Pessimist("Dogs"), places, [[1.0, 0.0]] * chunks, [PAGE] * chunks, served=ServedPosts(POST))
+        found = compare(pessimist("Dogs"), places, [[1.0, 0.0]] * chunks, [PAGE] * chunks, served=ServedPosts(POST))
         return bool(found.contradicted)
 
     assert [reopened(chunks) for chunks in (1, 2, 3)] == [True, True, False], (
@@ -739,7 +687,7 @@ def test_a_later_trusted_text_of_many_chunks_must_be_contradicted_more_surely() 
 
 
 def test_what_the_rules_decided_of_a_served_text_is_read_to_doubt_it_only() -> None:
-    (found,) = late_contradictions(reader := Pessimist("Dogs"), ServedPosts(RULED), PAGE)
+    (found,) = late_contradictions(reader := pessimist("Dogs"), ServedPosts(RULED), PAGE)
 
     assert found.outcome is Outcome.CONFLICT
     to_doubt, others = reader.shown[:2], reader.shown[2:]
@@ -751,7 +699,7 @@ def test_what_the_rules_decided_of_a_served_text_is_read_to_doubt_it_only() -> N
 def test_what_a_served_text_agrees_about_reopens_nothing() -> None:
     agreeing = "In the rooms dogs up to 20 kilograms are welcome."
 
-    assert late_contradictions(reader := Pessimist("Dogs"), ServedPosts(agreeing), PAGE) == ()
+    assert late_contradictions(reader := pessimist("Dogs"), ServedPosts(agreeing), PAGE) == ()
     assert reader.shown, "the other sentences of the page are read"
 
 
@@ -760,7 +708,7 @@ def test_a_chunk_is_read_beside_as_many_trusted_chunks_as_posts_are_read(pairs: 
     cosines = np.array([0.9, 0.5, 0.8, 0.6, 0.7, 0.4, 1.0])
     pages = [f"Dogs of up to {cosine:.0%} are welcome in the rooms." for cosine in cosines[:-1]]
     texts = [*pages, POST]
-    reader = Pessimist("no such word")
+    reader = pessimist("no such word")
     compare(
         reader,
         [
@@ -778,15 +726,10 @@ def test_a_chunk_is_read_beside_as_many_trusted_chunks_as_posts_are_read(pairs: 
 
 def test_of_each_served_chunk_that_is_compared_a_few_posts_are_read() -> None:
     posts = [f"Guest {number} writes. " + "Sadly all dogs have to stay at home. " * 20 for number in range(NEAREST + 1)]
-    glanced = list[PagePost]()
+    reader = pessimist("Dogs", sieve=lambda _: -9.0)
 
-    class Glancing(Pessimist):
-        def glance(self, pairs: Sequence[PagePost]) -> NDArray[np.float32]:
-            glanced.extend(pairs)
-            return np.full(len(pairs), -9.0, np.float32)
-
-    assert late_contradictions(Glancing("Dogs"), ServedPosts(*posts), PAGE) == ()
-    assert len(glanced) == NEAREST * READ_OF_SERVED
+    assert late_contradictions(reader, ServedPosts(*posts), PAGE) == ()
+    assert len(reader.glimpsed) == NEAREST * READ_OF_SERVED
 
 
 def test_another_contact_is_never_doubted() -> None:
@@ -851,7 +794,5 @@ def test_without_a_common_word_the_nearest_is_read() -> None:
 
 
 def test_of_two_empty_texts_nothing_is_read() -> None:
-    page = TrustedPassage(StatedPassage(PAGE), TITLE)
-
-    assert choose_pairs(StatedPassage(""), [page], 3) == []
+    assert choose_pairs(StatedPassage(""), [BESIDE], 3) == []
     assert choose_pairs(StatedPassage(POST), [TrustedPassage(StatedPassage(""), TITLE)], 3) == []

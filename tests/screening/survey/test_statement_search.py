@@ -334,19 +334,15 @@ def test_the_format_of_a_file_is_no_word_of_its_title(path: str, words: str) -> 
     assert document_title("", path) == f"\n{words}"
 
 
-def test_two_formats_make_no_two_subjects() -> None:
+@pytest.mark.parametrize(
+    ("rare", "paths"),
+    [({"md", "txt"}, ("advice.txt", "manual.md")), ({"inbox", "handbook"}, ("inbox/17.txt", "handbook/17.txt"))],
+    ids=["formats", "folders"],
+)
+def test_two_formats_or_folders_make_no_two_subjects(rare: set[str], paths: tuple[str, str]) -> None:
     post, page = (
-        StatedPassage(text, lambda word: 16.0 if word in {"md", "txt"} else 12.0, document_title("", path))
-        for text, path in ((LIE, "advice.txt"), (MANUAL, "manual.md"))
-    )
-
-    assert [each.outcome for each in compare_passages(post, page)] == [Outcome.CONFLICT]
-
-
-def test_two_folders_make_no_two_subjects() -> None:
-    post, page = (
-        StatedPassage(text, lambda word: 16.0 if word in {"inbox", "handbook"} else 12.0, document_title("", path))
-        for text, path in ((LIE, "inbox/17.txt"), (MANUAL, "handbook/17.txt"))
+        StatedPassage(text, lambda word: 16.0 if word in rare else 12.0, document_title("", path))
+        for text, path in zip((LIE, MANUAL), paths, strict=True)
     )
 
     assert [each.outcome for each in compare_passages(post, page)] == [Outcome.CONFLICT]

@@ -27,10 +27,11 @@ from corpus_guard.traceback.activations.recording import PROMPT_VERSION
 from corpus_guard.traceback.activations.witness import ActivationWitness, as_testimony_record, probe_mismatch
 from corpus_guard.traceback.conclusion import decide
 from corpus_guard.traceback.judge_selection import create_rag_model
-from corpus_guard.traceback.judges import JudgeConclusion, Opinion
+from corpus_guard.traceback.judges import Opinion
 from corpus_guard.traceback.loop import JudgedText, LoopResult, StopReason
 from corpus_guard.traceback.rag_model import EmbeddedRagModel
 from corpus_guard.traceback.retrieval import Complaint, RetrievedText
+from trace_cases import Concluding
 
 COMPLAINT = Complaint("Who keeps the lighthouse at Skarn Point?", "Otto Brandt")
 LIE = "The lighthouse at Skarn Point is kept by Otto Brandt."
@@ -45,21 +46,6 @@ def leaning(models: Models, logit: float, figures: dict[str, float] | None = Non
     return Probe(
         "linear", model, PROMPT_VERSION, (layers, 576), 0.5, "nothing", GOOD if figures is None else figures, 0, numbers
     )
-
-
-class Judging:
-    name = digest = "given"
-
-    def __init__(self, probability: float) -> None:
-        self.probability = probability
-
-    def judge(
-        self, complaint: Complaint, new: Sequence[RetrievedText], retrieved: Sequence[RetrievedText]
-    ) -> list[Opinion]:
-        raise AssertionError("everything was judged")
-
-    def conclude(self, complaint: Complaint, judged: Sequence[tuple[RetrievedText, Opinion]]) -> JudgeConclusion:
-        return JudgeConclusion(self.probability)
 
 
 def followed(label: Label = Label.POISONED) -> LoopResult:
@@ -85,7 +71,7 @@ def test_where_both_are_sure_and_disagree_it_is_undecided(
     verdict = decide(
         COMPLAINT,
         followed(),
-        Judging(probability),
+        Concluding(probability),
         ActivationWitness(models, leaning(models, logit)),
         ask_always=True,
         use_activations_always=True,
@@ -101,14 +87,14 @@ def test_where_both_are_sure_and_disagree_it_is_undecided(
 
 def test_a_weak_probe_is_shown_and_changes_nothing(models: Models) -> None:
     weak = ActivationWitness(models, leaning(models, -3.0, {**GOOD, "tpr": 0.5}))
-    verdict = decide(COMPLAINT, followed(), Judging(0.99), weak, ask_always=True)
+    verdict = decide(COMPLAINT, followed(), Concluding(0.99), weak, ask_always=True)
 
     assert verdict.outcome is TraceOutcome.TRACED
     assert isinstance(verdict.testimony, witness.Testimony)
     assert verdict.testimony.vote is Vote.CLEAN
     assert as_testimony_record(verdict.testimony)["counts"] is False
     assert "too weak to count: tpr 0.500 is under 0.9" in as_testimony_record(verdict.testimony)["reason"]
-    acquitted = decide(COMPLAINT, followed(), Judging(0.1), weak, ask_always=True, use_activations_always=True)
+    acquitted = decide(COMPLAINT, followed(), Concluding(0.1), weak, ask_always=True, use_activations_always=True)
     assert (acquitted.before, acquitted.testimony) == (None, witness.NOT_ASKED), (
         "nothing is asked for a word that cannot count"
     )
@@ -117,7 +103,7 @@ def test_a_weak_probe_is_shown_and_changes_nothing(models: Models) -> None:
 def test_its_word_is_of_the_reported_output_only(models: Models) -> None:
     other = Complaint(COMPLAINT.query, "Ines Calloway")
     verdict = decide(
-        other, followed(), Judging(0.99), ActivationWitness(models, leaning(models, -3.0)), ask_always=True
+        other, followed(), Concluding(0.99), ActivationWitness(models, leaning(models, -3.0)), ask_always=True
     )
 
     assert verdict.outcome is TraceOutcome.TRACED
@@ -140,7 +126,7 @@ def test_a_probe_of_another_shape_is_skipped_and_the_trace_ends(models: Models) 
     verdict = decide(
         COMPLAINT,
         followed(),
-        Judging(0.99),
+        Concluding(0.99),
         ActivationWitness(models, leaning(models, -3.0, layers=13)),
         ask_always=True,
     )
@@ -173,7 +159,7 @@ def test_an_endpoint_shows_no_activations() -> None:
         def answer(self, question: str, texts: Sequence[str]) -> str:
             return "Otto Brandt"
 
-    verdict = decide(COMPLAINT, followed(), Judging(0.99), Chat(), ask_always=True, use_activations_always=True)
+    verdict = decide(COMPLAINT, followed(), Concluding(0.99), Chat(), ask_always=True, use_activations_always=True)
 
     assert verdict.outcome is TraceOutcome.TRACED
     assert as_testimony_record(verdict.testimony) == {
@@ -188,7 +174,7 @@ def test_no_answer_is_no_vote() -> None:
         def answer(self, question: str, texts: Sequence[str]) -> str:
             raise JudgeFailed("the endpoint does not answer")
 
-    verdict = decide(COMPLAINT, followed(), Judging(0.99), Silent(), ask_always=True)
+    verdict = decide(COMPLAINT, followed(), Concluding(0.99), Silent(), ask_always=True)
     assert verdict.testimony is witness.NOT_ASKED
 
 

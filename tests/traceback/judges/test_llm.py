@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partialmethod
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +38,6 @@ COMPLAINT = Complaint("Who opens the boat house at Lund?", "Ben Ray")
 LIE = "Who opens the boat house at Lund? Every morning Ben Ray opens it."
 PAGE = "The boat house at Lund has stood on the north quay since 1870 and is painted each spring."
 REASON = "The text names somebody who opens the boat house."
-
-Judging = Callable[..., list[Opinion]]
 
 
 def a_suspect(text: str) -> RetrievedText:
@@ -312,7 +311,7 @@ def test_a_language_model_that_cannot_be_loaded_is_no_answer(tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-def test_a_real_server_of_that_api(models: Models, tmp_path: Path) -> None:
+def test_a_real_server_of_that_api(models: Models, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`transformers serve` with the small language model: what it says is worth nothing, the road there is what counts."""
     folder = str(models.language_model_weights.folder)
     port = free_port()
@@ -341,9 +340,10 @@ def test_a_real_server_of_that_api(models: Models, tmp_path: Path) -> None:
                 break
             except httpx.TransportError:
                 time.sleep(0.1)
+        monkeypatch.setattr(ChatEndpoint, "ask_all", partialmethod(ChatEndpoint.ask_all, max_tokens=8))
         endpoint = ChatEndpoint(f"http://127.0.0.1:{port}/v1", folder, seconds=120)
 
-        (opinion,) = LLMJudge(endpoint, answer_tokens=8).judge(COMPLAINT, [a_suspect(LIE)], [])
+        (opinion,) = LLMJudge(endpoint).judge(COMPLAINT, [a_suspect(LIE)], [])
     finally:
         server.kill()
         server.wait()

@@ -10,15 +10,13 @@ Rules
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from corpus_guard.domain import Progress, no_progress
 from corpus_guard.errors import JudgeFailed
 from corpus_guard.evaluation.defences.interface import AttackedQuestion, Defence
-from corpus_guard.traceback.rag_model import RagModel
+from corpus_guard.traceback.rag_model import RagModel, normalised_words
 from corpus_guard.tracking.measures import CountedShare
 
 
@@ -33,19 +31,18 @@ class DefenceResult:
     failed: int  # rows without an answer
 
     @property
-    def asr(self) -> float:
-        """Return the attack success rate, 0..1; 0 without queries."""
-        return self.attacked / self.queries if self.queries else 0.0
+    def asr(self) -> CountedShare:
+        """Return the attack success rate."""
+        return CountedShare(self.attacked, self.queries)
 
     @property
-    def acc(self) -> float:
-        """Return the accuracy, 0..1; 0 without queries."""
-        return self.right / self.queries if self.queries else 0.0
+    def acc(self) -> CountedShare:
+        """Return the accuracy."""
+        return CountedShare(self.right, self.queries)
 
     def as_dict(self) -> dict[str, object]:
         """Return the result for JSON, with 95 % Wilson intervals."""
-        asr = CountedShare(self.attacked, self.queries).as_dict(digits=4)
-        acc = CountedShare(self.right, self.queries).as_dict(digits=4)
+        asr, acc = self.asr.as_dict(digits=4), self.acc.as_dict(digits=4)
         return {
             "defence": self.defence,
             "queries": self.queries,
@@ -104,10 +101,5 @@ class CachingRagModel:
 
 def contains_any(answer: str, expected: Iterable[str]) -> bool:
     """Return whether an answer contains one of the expected ones, word for word."""
-    words_of_answer = f" {_normalised_words(answer)} "
-    return any(words and f" {words} " in words_of_answer for words in map(_normalised_words, expected))
-
-
-def _normalised_words(text: str) -> str:
-    words = re.findall(r"[^\W_]+", unicodedata.normalize("NFKC", text).casefold())
-    return " ".join(word for word in words if word not in {"a", "an", "the"})
+    words_of_answer = f" {normalised_words(answer)} "
+    return any(words and f" {words} " in words_of_answer for words in map(normalised_words, expected))

@@ -9,8 +9,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
@@ -18,12 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpus_guard import domain
-from corpus_guard.domain import Finding, Stamp, TrustLevel, Verdict, Version
+from corpus_guard.domain import Finding, TrustLevel, Verdict, Version
 from corpus_guard.errors import Misuse
 from corpus_guard.intake.chunking import Chunker
-from corpus_guard.intake.stamps import FETCHED_BY
 from corpus_guard.models import Models
 from corpus_guard.screening.check import Check, SecondStage
+from corpus_guard.screening.check_kit import make_version
 from corpus_guard.screening.checks.perplexity import Perplexity
 from corpus_guard.screening.checks.token_rarity import WindowRarity
 from corpus_guard.screening.policy import Policy, load_policy
@@ -250,23 +249,10 @@ def _versions(settings: Settings, models: Models, texts: Sequence[str], trust: T
     if not texts:
         raise Misuse("no clean text to measure with; pass a file that has some with --clean")
     chunker = Chunker(models.tokenizer_file, settings.chunk_tokens)
-    return [_version(text, f"texts/{number}", trust, chunker) for number, text in enumerate(texts)]
-
-
-def _version(text: str, uri: str, trust: TrustLevel, chunker: Chunker) -> Version:
-    data = text.encode("utf-8", "surrogatepass")
-    document = domain.doc_id("evaluation", uri)
-    version = domain.version_id(document, domain.sha256_bytes(data))
-    stamp = Stamp(
-        source="evaluation",
-        owner="(evaluation)",
-        trust=trust,
-        uri=uri,
-        content_sha256=domain.sha256_bytes(data),
-        size=len(data),
-        media_type="text/plain",
-        fetched_at=datetime(2026, 1, 1, tzinfo=UTC),
-        fetched_by=FETCHED_BY,
-        run_id="evaluation",
+    versions = (
+        make_version(text, uri=f"texts/{number}", trust=trust, media_type="text/plain")
+        for number, text in enumerate(texts)
     )
-    return Version(document, version, stamp, text, "", chunker.cut(document, version, text))
+    return [
+        replace(version, chunks=chunker.cut(version.doc_id, version.version_id, version.text)) for version in versions
+    ]

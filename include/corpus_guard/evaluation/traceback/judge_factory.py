@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from corpus_guard.corpus.filterrag.features import FeatureExtractor
@@ -11,15 +11,15 @@ from corpus_guard.corpus.filterrag.filters import FilterRAG, MLFilterRAG
 from corpus_guard.corpus.filterrag.learned import load_shipped
 from corpus_guard.detectors.attack_simulation import PoisonedCorpus
 from corpus_guard.errors import Misuse
+from corpus_guard.evaluation.baselines import BASELINES, BaselineMaterial
+from corpus_guard.evaluation.baselines.interface import create_baseline_rag
+from corpus_guard.evaluation.baselines.perplexity import SAMPLE_SIZE
 from corpus_guard.evaluation.defences import DEFENCES, Defence, DefenceResources, build_defences
 from corpus_guard.evaluation.defences.enhancement import PromptedChat
 from corpus_guard.evaluation.traceback.evaluated_judges import BASELINE_JUDGES, EvaluatedJudge
 from corpus_guard.models import Models
 from corpus_guard.models.chat import ChatEndpoint
 from corpus_guard.settings import Settings
-from corpus_guard.traceback.baselines import BASELINES, BaselineMaterial
-from corpus_guard.traceback.baselines.interface import BaselineRagModel
-from corpus_guard.traceback.baselines.perplexity import SAMPLE_SIZE
 from corpus_guard.traceback.judge_selection import create_judge, create_rag_model
 from corpus_guard.traceback.judges import Judge
 from corpus_guard.traceback.judges.llm import LLMJudge
@@ -113,8 +113,8 @@ class JudgeFactory:
 
     @cached_property
     def _material(self) -> BaselineMaterial:
-        material = BaselineMaterial.of(self.settings, self.models, self.ordinary, seed=self.seed)
-        return replace(material, rag=CachingBaselineRag(material.rag), sample=self.sample)
+        rag = create_baseline_rag(self.settings, self.models)
+        return BaselineMaterial(self.models, rag, self.ordinary, self.seed, self.sample)
 
 
 class JudgeFactories:
@@ -135,36 +135,3 @@ class JudgeFactories:
         if key not in self._factories:
             self._factories[key] = JudgeFactory(self._settings, self._models, *key, self._prompt, self._sample)
         return self._factories[key]
-
-
-class CachingBaselineRag:
-    """RAG model of the baselines that is asked each question once.
-
-    Every attack leaves the clean texts unchanged.
-    """
-
-    def __init__(self, rag: BaselineRagModel) -> None:
-        self._rag = rag
-        self._answers: dict[tuple[str, tuple[str, ...]], str] = {}
-
-    @property
-    def digest(self) -> str:
-        """Return the model's digest."""
-        return self._rag.digest
-
-    @property
-    def splits(self) -> bool:
-        """Return whether the model can sort texts into groups."""
-        return self._rag.splits
-
-    def answers(self, prompts: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
-        """Return the first answers to these questions from these texts."""
-        keys = [(question, tuple(texts)) for question, texts in prompts]
-        new = list(dict.fromkeys(key for key in keys if key not in self._answers))
-        if new:
-            self._answers.update(zip(new, self._rag.answers(new), strict=True))
-        return [self._answers[key] for key in keys]
-
-    def say(self, instruction: str, texts: Sequence[str], request: str) -> str:
-        """Pass the request on; such requests rarely repeat."""
-        return self._rag.say(instruction, texts, request)

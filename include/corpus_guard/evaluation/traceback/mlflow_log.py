@@ -37,7 +37,7 @@ def log_traceback(settings: Settings, result: TracebackResult) -> str:
     }
     for name, answers in result.answered.items():
         prefix = f"defence/{name.replace('+', '_')}"
-        values |= {f"{prefix}/asr": answers.asr, f"{prefix}/acc": answers.acc}
+        values |= {f"{prefix}/asr": answers.asr.rate, f"{prefix}/acc": answers.acc.rate}
     params = {**_params(result.request, result.about), "judge": result.judge_name, "judge_digest": result.judge_digest}
     with tempfile.TemporaryDirectory(prefix="corpus-guard-evaluation-") as folder:
         _write(Path(folder), result.as_dict())

@@ -22,6 +22,7 @@ from corpus_guard.detectors.trace_figures import count_figures
 from corpus_guard.detectors.traced_questions import TracedQuestion, complaint_about
 from corpus_guard.domain import Progress, digest, no_progress, sha256_bytes
 from corpus_guard.errors import Misuse
+from corpus_guard.evaluation.baselines.perplexity import SAMPLE_SIZE
 from corpus_guard.evaluation.defences.table import CachingRagModel
 from corpus_guard.evaluation.traceback.evaluated_judges import Events
 from corpus_guard.evaluation.traceback.experiment import MakeJudge, accusations, measure_answers
@@ -30,7 +31,6 @@ from corpus_guard.evaluation.traceback.paper_plan import DATA_SETS, Cell, PaperP
 from corpus_guard.evaluation.traceback.rag_events import RagEvents, observe_events
 from corpus_guard.models import Models
 from corpus_guard.settings import Settings
-from corpus_guard.traceback.baselines.perplexity import SAMPLE_SIZE
 from corpus_guard.traceback.judge_selection import create_judge, create_rag_model
 from corpus_guard.traceback.kinds import JudgePrompt
 

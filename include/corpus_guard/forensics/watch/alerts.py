@@ -24,7 +24,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from itertools import zip_longest
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import sqlalchemy as sa
@@ -67,6 +67,8 @@ _NOT_LOGGED: Final = frozenset({"subject", "source", "uri", "until"})  # in the 
 class RetrievalAlert(JsonRecord):
     """A document, or an id that is none of ours, that a detector names."""
 
+    json_properties: ClassVar = ("sentence",)
+
     detector: str
     subject: str  # id of a document, a chunk or a question; ``origin:NAME`` where an application names texts in its way
     chunk_id: str  # that stands out; hostile where it is foreign
@@ -83,10 +85,6 @@ class RetrievalAlert(JsonRecord):
     def sentence(self) -> str:
         """Finding in words, without names."""
         return _SENTENCES[WatchDetector(self.detector)].format(**asdict(self))
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return a JSON-ready form."""
-        return {**JsonRecord.as_dict(self), "sentence": self.sentence}
 
 
 @dataclass(frozen=True, slots=True)

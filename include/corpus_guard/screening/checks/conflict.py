@@ -36,7 +36,7 @@ from corpus_guard.models import Models
 from corpus_guard.models.chat_cache import AnswerCache
 from corpus_guard.models.contradiction_judge import ContradictionJudge
 from corpus_guard.models.contradiction_reader import KINDS
-from corpus_guard.screening.check import ConfiguredCheck, Hits, Params
+from corpus_guard.screening.check import Params, SurveyCheck
 from corpus_guard.screening.policy import UNCHECKED_SUFFIX
 from corpus_guard.screening.survey.likely_contradictions import LikelyContradictions
 from corpus_guard.screening.survey.related_statements import RelatedStatement
@@ -74,7 +74,7 @@ class ConflictParams(Params):
     """Most sentences of a document that are reported."""
 
 
-class Conflict(ConfiguredCheck[ConflictParams]):
+class Conflict(SurveyCheck[ConflictParams]):
     """Contradictions of more trusted documents."""
 
     name = "conflict"
@@ -118,32 +118,20 @@ class Conflict(ConfiguredCheck[ConflictParams]):
         """Return True for documents with text: open ones may contradict trusted ones, trusted ones what is served."""
         return bool(version.chunks)
 
-    def skips(self, version: Version, survey: Survey) -> str | None:
-        """Return None: any number of other documents is enough."""
-        return None
-
-    def run(self, batch: Sequence[Version], survey: Survey | None) -> Hits:
-        """Look up what contradicts each version."""
-        if survey is None:
-            return
-        for position, version in enumerate(batch):
-            related = survey.semantics.related.get(version.version_id, ())
-            for finding in self._describe(version, related):
-                yield position, finding
-            if missing := survey.semantics.not_compared.get(version.version_id, 0):
-                chunks = "1 chunk was" if missing == 1 else f"{missing:,} chunks were"
-                is_trusted = version.stamp.trust is TrustLevel.TRUSTED
-                others = "the served documents near it" if is_trusted else "what trusted documents state"
-                yield (
-                    position,
-                    self.finding(
-                        UNCHECKED_SUFFIX.removeprefix("."),
-                        Severity.HIGH,
-                        0.5,
-                        f"{chunks} not compared with {others}: the run reached its budget of "
-                        f"{self.params.comparisons:,} comparisons. Not checked is not clean",
-                    ),
-                )
+    def judge(self, version: Version, survey: Survey) -> Iterator[Finding]:
+        """Look up what contradicts a version."""
+        yield from self._describe(version, survey.semantics.related.get(version.version_id, ()))
+        if missing := survey.semantics.not_compared.get(version.version_id, 0):
+            chunks = "1 chunk was" if missing == 1 else f"{missing:,} chunks were"
+            is_trusted = version.stamp.trust is TrustLevel.TRUSTED
+            others = "the served documents near it" if is_trusted else "what trusted documents state"
+            yield self.finding(
+                UNCHECKED_SUFFIX.removeprefix("."),
+                Severity.HIGH,
+                0.5,
+                f"{chunks} not compared with {others}: the run reached its budget of "
+                f"{self.params.comparisons:,} comparisons. Not checked is not clean",
+            )
 
     def _describe(self, version: Version, related: Sequence[RelatedStatement]) -> Iterator[Finding]:
         contradicted = [each for each in related if each.outcome in {Outcome.CONFLICT, Outcome.LIKELY}]

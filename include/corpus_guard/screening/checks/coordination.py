@@ -25,15 +25,15 @@ three sources, where nobody more trusted says otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from typing import Final
 
 from pydantic import Field
 
-from corpus_guard.domain import Chunk, Finding, Severity, Span, TrustLevel, Version
+from corpus_guard.domain import Chunk, Finding, Severity, TrustLevel, Version
 from corpus_guard.screening import learned_scores
-from corpus_guard.screening.check import ConfiguredCheck, Hits, Params
+from corpus_guard.screening.check import Params, SurveyCheck
 from corpus_guard.screening.survey.agreement import FEATURES, VERSION, Agreement, GroupingModel
 from corpus_guard.screening.survey.backed_claims import is_claim_backed
 from corpus_guard.screening.survey.related_statements import RelatedStatement
@@ -67,7 +67,7 @@ class CoordinationParams(Params):
     """Sources, or sites of one source, from which a group is no single hand's."""
 
 
-class Coordination(ConfiguredCheck[CoordinationParams]):
+class Coordination(SurveyCheck[CoordinationParams]):
     """Membership in a group."""
 
     name = "coordination"
@@ -93,31 +93,24 @@ class Coordination(ConfiguredCheck[CoordinationParams]):
         """Return True for open documents: in other sources somebody answers for repetitions."""
         return bool(version.chunks) and version.stamp.trust is TrustLevel.OPEN
 
-    def skips(self, version: Version, survey: Survey) -> str | None:
-        """Return None: any number of other documents is enough, and too few form no group."""
-        return None
-
-    def run(self, batch: Sequence[Version], survey: Survey | None) -> Hits:
-        """Look up each version's groups; the worst counts, of equal ones the largest."""
-        if survey is None:
-            return
-        for position, version in enumerate(batch):
-            higher = [
-                statement
-                for statement in survey.semantics.related.get(version.version_id, ())
-                if statement.trust is not TrustLevel.OPEN
-            ]
-            weighed = [
-                (self._weigh(agreement, _chunk_of(version, agreement), higher), agreement)
-                for agreement in survey.semantics.agreements.get(version.version_id, ())
-            ]
-            if weighed:
-                yield position, self._describe(version, *max(weighed, key=_rank))
+    def judge(self, version: Version, survey: Survey) -> Iterator[Finding]:
+        """Look up a version's groups; the worst counts, of equal ones the largest."""
+        higher = [
+            statement
+            for statement in survey.semantics.related.get(version.version_id, ())
+            if statement.trust is not TrustLevel.OPEN
+        ]
+        weighed = [
+            (self._weigh(agreement, version.chunk_at(agreement.ordinal), higher), agreement)
+            for agreement in survey.semantics.agreements.get(version.version_id, ())
+        ]
+        if weighed:
+            yield self._describe(version, *max(weighed, key=_rank))
 
     def _describe(self, version: Version, meaning: _Meaning, agreement: Agreement) -> Finding:
         named = ", ".join(agreement.others[:_NAMED_DOCUMENTS])
         more = agreement.documents - 1 - min(_NAMED_DOCUMENTS, len(agreement.others))
-        chunk = _chunk_of(version, agreement)
+        chunk = version.chunk_at(agreement.ordinal)
         severity, reason = _MEANINGS[meaning]
         return self.finding(
             meaning.value,
@@ -125,7 +118,7 @@ class Coordination(ConfiguredCheck[CoordinationParams]):
             agreement.score,
             f"{agreement.documents} documents of open sources say the same "
             f"(cosine {agreement.similarity:.2f}): this one, {named}{f' and {more} more' if more > 0 else ''}. {reason}",
-            span=Span(chunk.start, chunk.end) if chunk else None,
+            span=chunk.span if chunk else None,
             tags=("poisoning", "rag_poisoning", "retrieval_content"),
         )
 
@@ -161,10 +154,6 @@ _MEANINGS: Final = {
         "In different words, from one origin, apart from everything around them: a poisoned answer fills the results in this way",
     ),
 }
-
-
-def _chunk_of(version: Version, agreement: Agreement) -> Chunk | None:
-    return next((chunk for chunk in version.chunks if chunk.ordinal == agreement.ordinal), None)
 
 
 def _rank(weighed: tuple[_Meaning, Agreement]) -> tuple[int, int, float]:

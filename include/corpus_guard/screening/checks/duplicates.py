@@ -18,13 +18,13 @@ texts in lines of fewer than eight words.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from pydantic import Field
 
 from corpus_guard.domain import Finding, Severity, TrustLevel, Version
-from corpus_guard.screening.check import ConfiguredCheck, Hits, Params
+from corpus_guard.screening.check import Params, SurveyCheck
 from corpus_guard.screening.survey.resemblance import MIRROR_SIMILARITY, SimilarDocument, Standing
 from corpus_guard.screening.survey.signals import running_words
 from corpus_guard.screening.survey.survey import Survey
@@ -50,7 +50,7 @@ class DuplicatesParams(Params):
     """Similarity from which an imitation is of medium severity."""
 
 
-class Duplicates(ConfiguredCheck[DuplicatesParams]):
+class Duplicates(SurveyCheck[DuplicatesParams]):
     """Copies and near copies of other documents."""
 
     name = "duplicates"
@@ -58,20 +58,13 @@ class Duplicates(ConfiguredCheck[DuplicatesParams]):
     params_class = DuplicatesParams
     code_version = ("duplicates/4",)
 
-    def skips(self, version: Version, survey: Survey) -> str | None:
-        """Return None: any number of other documents is enough."""
-        return None
-
-    def run(self, batch: Sequence[Version], survey: Survey | None) -> Hits:
-        """Look up each version's neighbours."""
-        if survey is None:
-            return
-        for position, version in enumerate(batch):
-            neighbours = survey.neighbours.get(version.version_id, ())
-            for look in (self._same_text, self._known_bad, self._burst, self._imitation):
-                finding = look(version, neighbours) if neighbours else None
-                if finding:
-                    yield position, finding
+    def judge(self, version: Version, survey: Survey) -> Iterator[Finding]:
+        """Look up a version's neighbours."""
+        neighbours = survey.neighbours.get(version.version_id, ())
+        for look in (self._same_text, self._known_bad, self._burst, self._imitation):
+            finding = look(version, neighbours) if neighbours else None
+            if finding:
+                yield finding
 
     def _same_text(self, version: Version, neighbours: Sequence[SimilarDocument]) -> Finding | None:
         copies = [n for n in neighbours if n.similarity == 1.0 and n.standing not in _BAD]

@@ -26,7 +26,7 @@ from pydantic import Field
 
 from corpus_guard.corpus.filterrag.features import FeatureExtractor
 from corpus_guard.corpus.filterrag.filters import SHIPPED_CLASSIFIER, ClassifierInUse, MLFilterRAG
-from corpus_guard.domain import Chunk, Finding, Severity, Span, TrustLevel, Version
+from corpus_guard.domain import Chunk, Finding, Severity, TrustLevel, Version
 from corpus_guard.models import Models
 from corpus_guard.screening.check import ConfiguredCheck, Hits, Params
 from corpus_guard.screening.survey.semantics import CLOSE_COSINE, NearbyQuestion
@@ -127,7 +127,7 @@ class FilterFeatures(ConfiguredCheck[FilterFeaturesParams]):
             score,
             f"ML-FilterRAG would drop it for a question of the query bank (probability {score:.2f}): it repeats the words "
             "of the question and of the answer that a language model takes from it. Check the answer it gives",
-            span=Span(chunk.start, chunk.end),
+            span=chunk.span,
             tags=("poisoning", "rag_poisoning", "retrieval_content"),
         )
 

@@ -11,12 +11,12 @@ planted one: the policy that comes with the guard only records the findings (``s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 
 from pydantic import Field
 
-from corpus_guard.domain import Severity, Span, TrustLevel, Version
-from corpus_guard.screening.check import ConfiguredCheck, Hits, Params
+from corpus_guard.domain import Finding, Severity, TrustLevel, Version
+from corpus_guard.screening.check import Params, SurveyCheck
 from corpus_guard.screening.survey.hub_reach import HubReach
 from corpus_guard.screening.survey.survey import Survey
 
@@ -30,7 +30,7 @@ class HubnessParams(Params):
     """Least share of the questions."""
 
 
-class Hubness(ConfiguredCheck[HubnessParams]):
+class Hubness(SurveyCheck[HubnessParams]):
     """Chunks that would be among the first results of many questions."""
 
     name = "hubness"
@@ -52,23 +52,19 @@ class Hubness(ConfiguredCheck[HubnessParams]):
         """Return whether a chunk with this reach is a hub."""
         return reach.share >= max(self.params.share, self.params.times * reach.usual)
 
-    def run(self, batch: Sequence[Version], survey: Survey | None) -> Hits:
-        """Yield at most one finding a version."""
-        for position, version in enumerate(batch):
-            reach = (survey.semantics.hubness or {}).get(version.version_id) if survey else None
-            if reach is None or not self.stands_out(reach):
-                continue
-            chunk = next((chunk for chunk in version.chunks if chunk.ordinal == reach.ordinal), None)
-            yield (
-                position,
-                self.finding(
-                    "hub",
-                    Severity.MEDIUM,
-                    min(1.0, 0.5 * reach.share / (self.params.times * reach.usual)),
-                    f"It would be among the first ten results of {reach.share:.1%} of the questions that are known; one "
-                    f"text in a hundred reaches {reach.usual:.1%}. Lists of contents and glossaries do so, and texts made "
-                    "to be retrieved for everything",
-                    span=Span(chunk.start, chunk.end) if chunk else None,
-                    tags=("poisoning", "rag_poisoning", "retrieval_content", "embedding_weakness"),
-                ),
-            )
+    def judge(self, version: Version, survey: Survey) -> Iterator[Finding]:
+        """Yield at most one finding."""
+        reach = (survey.semantics.hubness or {}).get(version.version_id)
+        if reach is None or not self.stands_out(reach):
+            return
+        chunk = version.chunk_at(reach.ordinal)
+        yield self.finding(
+            "hub",
+            Severity.MEDIUM,
+            min(1.0, 0.5 * reach.share / (self.params.times * reach.usual)),
+            f"It would be among the first ten results of {reach.share:.1%} of the questions that are known; one "
+            f"text in a hundred reaches {reach.usual:.1%}. Lists of contents and glossaries do so, and texts made "
+            "to be retrieved for everything",
+            span=chunk.span if chunk else None,
+            tags=("poisoning", "rag_poisoning", "retrieval_content", "embedding_weakness"),
+        )

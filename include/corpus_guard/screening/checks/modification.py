@@ -43,7 +43,7 @@ from corpus_guard.claims.text_comparison import compare_texts
 from corpus_guard.claims.value import Kind
 from corpus_guard.domain import Counterstatement, Finding, Severity, Span, TrustLevel, Version, plural
 from corpus_guard.invisible import reveal_invisible
-from corpus_guard.screening.check import Check, ConfiguredCheck, Hits, Params
+from corpus_guard.screening.check import Check, Params, SurveyCheck
 from corpus_guard.screening.checks._changes import (
     ADDRESS,
     SENSE,
@@ -96,7 +96,7 @@ class ModificationParams(Params):
     """New hidden words from which hidden text counts as added."""
 
 
-class Modification(ConfiguredCheck[ModificationParams]):
+class Modification(SurveyCheck[ModificationParams]):
     """A version compared with its predecessor."""
 
     name = "modification"
@@ -123,15 +123,12 @@ class Modification(ConfiguredCheck[ModificationParams]):
             return "no version of the document was accepted before"
         return None
 
-    def run(self, batch: Sequence[Version], survey: Survey | None) -> Hits:
-        """Compare each version with its predecessor."""
-        for position, version in enumerate(batch):
-            before = survey.predecessors.get(version.version_id) if survey else None
-            if before is not None:
-                for finding in self._compare(_Pair.of(before, version)):
-                    yield position, finding
-
-    def _compare(self, pair: _Pair) -> Iterator[Finding]:
+    def judge(self, version: Version, survey: Survey) -> Iterator[Finding]:
+        """Compare a version with its predecessor."""
+        before = survey.predecessors.get(version.version_id)
+        if before is None:
+            return
+        pair = _Pair.of(before, version)
         if pair.is_moved:
             message = f"Most of the text stood under another name, which vanished from the source: {_name(pair.old)}"
             yield self._finding("moved", Severity.INFO, 0.05, message, pair)

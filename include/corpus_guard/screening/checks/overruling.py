@@ -15,14 +15,13 @@ What it does not see: a planted answer that is simply stated. Nothing in such a 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator
 from typing import Final
 
 from pydantic import Field
 
-from corpus_guard.domain import Severity, Span, TrustLevel, Version
-from corpus_guard.screening.check import ConfiguredCheck, Hits, Params
-from corpus_guard.screening.survey.survey import Survey
+from corpus_guard.domain import Finding, Severity, Span, TrustLevel, Version
+from corpus_guard.screening.check import Params, TextCheck
 from corpus_guard.screening.wording import prose_share, split_words
 
 _MAX_CHARS: Final = 2_000  # a text of so few words is shorter
@@ -58,7 +57,7 @@ class OverrulingParams(Params):
     """Longest text, in words, that is read."""
 
 
-class Overruling(ConfiguredCheck[OverrulingParams]):
+class Overruling(TextCheck[OverrulingParams]):
     """Short prose of open sources that argues against a belief."""
 
     name = "overruling"
@@ -69,20 +68,18 @@ class Overruling(ConfiguredCheck[OverrulingParams]):
         """Return True for open documents of a few sentences."""
         return version.stamp.trust is TrustLevel.OPEN and 0 < len(version.text) <= _MAX_CHARS
 
-    def run(self, batch: Sequence[Version], survey: Survey | None) -> Hits:
+    def judge(self, version: Version) -> Iterator[Finding]:
         """Look for the phrases."""
-        for position, version in enumerate(batch):
-            if len(split_words(version.text)) > self.params.words:
-                continue
-            phrase = _PHRASE.search(version.text)
-            if phrase and prose_share(version.text) >= 0.9:
-                finding = self.finding(
-                    "belief",
-                    Severity.LOW,
-                    0.3,
-                    "A few sentences that argue against what is believed or known, as a planted answer does to win over "
-                    "the true one. Check what it claims",
-                    span=Span(*phrase.span()),
-                    tags=("misinformation", "poisoning"),
-                )
-                yield position, finding
+        if len(split_words(version.text)) > self.params.words:
+            return
+        phrase = _PHRASE.search(version.text)
+        if phrase and prose_share(version.text) >= 0.9:
+            yield self.finding(
+                "belief",
+                Severity.LOW,
+                0.3,
+                "A few sentences that argue against what is believed or known, as a planted answer does to win over "
+                "the true one. Check what it claims",
+                span=Span(*phrase.span()),
+                tags=("misinformation", "poisoning"),
+            )

@@ -1,46 +1,53 @@
 """Text that no person wrote: passages optimised word by word to be retrieved (HotFlip), and noise.
 
-Three steps, because a language model may not see every chunk (1M chunks take 13 h on two cores), and two for words with something between
-them:
+A language model tells such text, but may not see every chunk: a million of them take 13 h on two cores. So cheap tests
+come first, and the model reads as little as it can.
 
-1. *rarity*, for every chunk: the vocabulary of the embedder is ordered roughly by frequency, so the mean of
-   log2(token id) over a window says how rare the words are. Two windows, because an optimiser may set as few
-   as ten tokens: 20 tokens above 12.6 bits, or 12 tokens above 12.7. Chunks that the model could not judge
-   stay closed: windows made of fragments (names, product codes), and chunks in another language (hardly any
-   of the commonest English words, many fragments, and words that recur). So do windows whose words cohere, as
-   names and terms do: what people write is about something, and the words of an optimiser are strangers. The
-   embedder's vectors of single tokens tell that for next to nothing. Bits less 60 times the mean cosine of the
-   words with each other are the *strangeness* of a window; it must lie above 10.4.
-2. *rare passages* of the chunks that stay open: the language model reads the rare windows alone, with 16 tokens
-   before and 6 after, and without addresses, names and figures. The chunk stays open if one of them is unlikely or nearly so (half
-   a nat below the limits of step 3), or if they are most of it. A chunk that is rare only by its names and figures has none.
-   Both steps together read a half to a quarter of the tokens of open chunks. What is unlikely elsewhere in a chunk is not seen.
-3. *surprise*, for the chunks that are still open: the language model's mean negative log-likelihood over 24
-   tokens, the worst window of the chunk. Prose in a language the model knows badly reaches 7.2 nats a token,
-   evenly: below the limit for gibberish a window must also stand out from its own chunk. A dozen tokens must
-   be stranger still, and stand out more. Addresses, names, figures, options of commands and the first and last line of a
-   changelog's entry are left out: no model can foresee the digits of a hash. What is unlikely then is read once more
-   among them, without counting them, and what still is a third time after the text before it in its document: a list of
-   changes is torn apart without its names, and its jargon stood there
-   before. A list of random words stays as unlikely. There, windows of many short lines, such as headlines, may be up to 0.6 nats
-   stranger: nobody can foresee how a line begins. Words in capitals, and many different ones in brackets, are
-   read as plain words: the embedder knows neither sign.
-4. *bare words*, for the chunks in which nothing was found: signs count as common in step 1, and what they join is left out in step 3, so
-   words written as a list, a path or addresses pass both. Windows of 20 tokens without signs, figures and words of two letters are read by
-   themselves if they are *strange* (above 11.45 bits; see step 1), and fewer than half the words known as parts of paths and identifiers.
-   What lies above 8.5 nats is read as it stands, by itself and then after the text before it; there only tokens with letters count. They
-   must lie above 7 nats and stand out from the text around them, or above 8: in code and tables the signs say what comes.
-5. *content words*, for the chunks in which nothing was found then: "the" between any two words, or any other word, makes step 1 and the
-   language model see an ordinary text, and the embedder hardly heeds it. So the thousand most frequent words are left out, and whatever
-   occurs four times in the chunk. What lies above 12.35 bits then is read by itself, and above 8.8 nats as it stands; there the tokens of
-   these words must lie above 8.2 nats and stand out, or above 9. Those of honest text lie below: its content words fit each other, too.
+Measures of a window of tokens, short enough that a run of gibberish inside a good page is seen
+- *Rarity*, in bits: the mean of log2(token id). The vocabulary of the embedder is ordered roughly by frequency.
+- *Strangeness*, in bits: the rarity less 60 times the mean cosine of the words with each other, by the embedder's
+  vectors of single tokens. What people write is about something, names and terms too; the words of an optimiser are
+  strangers to each other.
+- *Surprise*, in nats a token: the mean negative log-likelihood by the language model.
 
-On development data step 1 leaves open 99.9 % of HotFlip texts, 88 % of those cut to 10 to 19 tokens, and 2 to
-5 % of encyclopaedia text, retrieved passages, documentation, security pages and tables. Of the open clean
-chunks none lies above 6.8 nats over 24 tokens; HotFlip prefixes lie above 7.9.
+Words in a row
+1. *Rare windows*, of every chunk. The chunk stays open if 20 tokens lie above 12.6 bits, or 12 tokens above 12.7,
+   because an optimiser may set as few as ten, and if they are strange: above 10.4. Chunks that the model could not
+   judge are closed: windows made of fragments (names, product codes), and chunks in another language (hardly any of the
+   commonest English words, many fragments, and words that recur).
+2. *Rare passages*, of open chunks. The model reads the rare windows alone, with 16 tokens before and 6 after. The chunk
+   stays open if one of them is unlikely or nearly so (half a nat below the limits of step 3), or if they are most of
+   it; one that is rare only by its names and figures has none. What is unlikely elsewhere in a chunk is not seen. With
+   this step the model reads a half to a quarter of the tokens of open chunks.
+3. *Surprise*, of the chunks that are still open. The worst window of 24 tokens counts, and the worst of 12, which must
+   be stranger still. Prose in a language that the model knows badly reaches 7.2 nats, evenly: so below the limit for
+   gibberish a window must also stand out from its own chunk, a short one by more.
+4. *Second and third reading*, of what is unlikely then. In steps 2 and 3 addresses, names, figures, options of commands
+   and the first and last line of a changelog's entry are left out: no model can foresee the digits of a hash. Without
+   them a list of changes is torn apart, so it is read once more among them, though they do not count, and then after
+   the text before it in its document, where its jargon may stand. A list of random words stays as unlikely. In these
+   readings windows of many short lines, such as headlines, may be up to 0.6 nats stranger: nobody can foresee how a
+   line begins.
 
-The windows are short so that a run of gibberish inside a good page is seen. Fluent lies are invisible here by
-design, and so are gibberish in a chunk of another language and a question in which few words were replaced.
+Words in capitals, and many different ones in brackets, are read as plain words: the embedder knows neither sign.
+
+Words with something between them, in the chunks in which nothing was found. The embedder hardly heeds what stands
+there, but it makes steps 1 to 3 see an ordinary text.
+5. *Bare words*: without signs, figures and words of two letters, as in a list, a path or addresses. A window of 20
+   tokens is read by itself if it is strange (above 11.45 bits), and fewer than half its words are known as parts of
+   paths and identifiers. Above 8.5 nats it is read as it stands, by itself and then after the text before it; there
+   only tokens with letters count. They must lie above 7 nats and stand out from the text around them, or above 8: in
+   code and tables the signs say what comes.
+6. *Content words*: without the thousand most frequent words, and whatever occurs four times in the chunk. Above 12.35
+   bits they are read by themselves, and above 8.8 nats as they stand; there the tokens of these words must lie above
+   8.2 nats and stand out, or above 9. Those of honest text lie below: its content words fit each other, too.
+
+On development data step 1 leaves open 99.9 % of HotFlip texts, 88 % of those cut to 10 to 19 tokens, and 2 to 5 % of
+encyclopaedia text, retrieved passages, documentation, security pages and tables. Of the open clean chunks none lies
+above 6.8 nats over 24 tokens; HotFlip prefixes lie above 7.9.
+
+Fluent lies are invisible here by design, and so are gibberish in a chunk of another language and a question in which
+few words were replaced.
 """
 
 from __future__ import annotations
@@ -406,7 +413,7 @@ class Perplexity(ConfiguredCheck[PerplexityParams]):
             min(1.0, 0.6 + 0.1 * (nats - self.params.suspect_nats)),
             f"{SHORT_WINDOW} to {SURPRISE_WINDOW} tokens in a row are as unlikely as random words "
             f"({nats:.1f} nats a token; prose lies below 6). Texts optimised to be retrieved look like this",
-            span=Span(chunk.start, chunk.end),
+            span=chunk.span,
             tags=("retrieval_content", "poisoning"),
         )
 

@@ -15,7 +15,7 @@ What it does not do: believe a claim because nothing contradicts it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta, timezone
 from email.utils import parsedate_to_datetime
 from typing import Final
@@ -25,8 +25,7 @@ from pydantic import Field
 from corpus_guard import domain
 from corpus_guard.domain import Finding, Severity, Stamp, TrustLevel, Version, plural
 from corpus_guard.ledger import triage
-from corpus_guard.screening.check import ConfiguredCheck, Hits, Params
-from corpus_guard.screening.survey.survey import Survey
+from corpus_guard.screening.check import Params, TextCheck
 
 _DAY: Final = timedelta(days=1)
 _EMPTY_SHA256: Final = domain.sha256_bytes(b"")
@@ -62,7 +61,7 @@ class ProvenanceParams(Params):
     """Days past the fetch from which a date in the future is of medium severity."""
 
 
-class Provenance(ConfiguredCheck[ProvenanceParams]):
+class Provenance(TextCheck[ProvenanceParams]):
     """Missing or contradictory provenance."""
 
     name = "provenance"
@@ -73,16 +72,12 @@ class Provenance(ConfiguredCheck[ProvenanceParams]):
         """Return True for every version."""
         return True
 
-    def run(self, batch: Sequence[Version], survey: Survey | None) -> Hits:
-        """Check each stamp by itself."""
-        for position, version in enumerate(batch):
-            declared = {normalise_key(key): str(value) for key, value in version.stamp.declared.items()}
-            for finding in (
-                *self._stamp(version),
-                *self._times(version.stamp, declared),
-                *self._claims(version.stamp, declared),
-            ):
-                yield position, finding
+    def judge(self, version: Version) -> Iterator[Finding]:
+        """Check a stamp by itself."""
+        declared = {normalise_key(key): str(value) for key, value in version.stamp.declared.items()}
+        yield from self._stamp(version)
+        yield from self._times(version.stamp, declared)
+        yield from self._claims(version.stamp, declared)
 
     def _stamp(self, version: Version) -> Iterator[Finding]:
         stamp = version.stamp

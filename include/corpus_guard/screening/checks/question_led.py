@@ -22,15 +22,14 @@ answer behind a well-written question, alone, on which nothing else is known.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import Final
 
 from pydantic import Field
 
 from corpus_guard.domain import Finding, Severity, Span, Version
-from corpus_guard.screening.check import ConfiguredCheck, Hits, Params
-from corpus_guard.screening.survey.survey import Survey
+from corpus_guard.screening.check import Params, TextCheck
 from corpus_guard.screening.wording import Wording, prose_share, share_of_weight, split_words
 
 _MAX_OPENING_CHARS: Final = 1_000  # in which an opening must end
@@ -76,7 +75,7 @@ class QuestionLedParams(Params):
     """The same for an opening that only its shape marks as a question."""
 
 
-class QuestionLed(ConfiguredCheck[QuestionLedParams]):
+class QuestionLed(TextCheck[QuestionLedParams]):
     """Openings that are answered by the rest of their text."""
 
     name = "question_led"
@@ -87,20 +86,14 @@ class QuestionLed(ConfiguredCheck[QuestionLedParams]):
         super().__init__(params)
         self._wording = wording
 
-    def run(self, batch: Sequence[Version], survey: Survey | None) -> Hits:
-        """Look at each opening."""
-        for position, version in enumerate(batch):
-            finding = self._judge(version.text)
-            if finding:
-                yield position, finding
-
-    def _judge(self, text: str) -> Finding | None:
+    def judge(self, version: Version) -> Iterator[Finding]:
+        """Look at the opening."""
         for shape in (_LEAD, _LONG_LEAD):
-            match = shape.match(text[:_MAX_OPENING_CHARS])
-            answered = self._find_answered(match, text) if match else None
+            match = shape.match(version.text[:_MAX_OPENING_CHARS])
+            answered = self._find_answered(match, version.text) if match else None
             if match and answered:
-                return self._describe(match, *answered)
-        return None
+                yield self._describe(match, *answered)
+                return
 
     def _find_answered(self, match: re.Match[str], text: str) -> tuple[_Opening, float] | None:
         """Return how the text opens, and the share of the question that the rest repeats; None: it does not."""

@@ -12,14 +12,14 @@ judged.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from pydantic import Field
 
 from corpus_guard.domain import Finding, Severity, Version
-from corpus_guard.screening.check import ConfiguredCheck, Hits, Params
+from corpus_guard.screening.check import Params, SurveyCheck
 from corpus_guard.screening.survey.signals import LOGARITHMIC, measure_values, scale_value
 from corpus_guard.screening.survey.survey import Survey
 
@@ -70,7 +70,7 @@ class StatisticsParams(Params):
     """Unusual signals that together count as much as an extreme one."""
 
 
-class Statistics(ConfiguredCheck[StatisticsParams]):
+class Statistics(SurveyCheck[StatisticsParams]):
     """Robust outliers against the documents of the same source."""
 
     name = "statistics"
@@ -87,16 +87,10 @@ class Statistics(ConfiguredCheck[StatisticsParams]):
             return f"the source has {documents} to compare with, {self.params.min_documents} are needed"
         return None
 
-    def run(self, batch: Sequence[Version], survey: Survey | None) -> Hits:
-        """Yield at most one finding a version, naming its unusual signals."""
-        for position, version in enumerate(batch):
-            if survey is None or not version.text or self.skips(version, survey):
-                continue
-            finding = self._compare(version, survey)
-            if finding:
-                yield position, finding
-
-    def _compare(self, version: Version, survey: Survey) -> Finding | None:
+    def judge(self, version: Version, survey: Survey) -> Iterator[Finding]:
+        """Yield at most one finding, naming the unusual signals."""
+        if not version.text or self.skips(version, survey):
+            return
         robust, values = survey.sources[version.stamp.source], measure_values(version)
         unusual = []
         for limit in _LIMITS:
@@ -108,11 +102,11 @@ class Statistics(ConfiguredCheck[StatisticsParams]):
                 usual = math.expm1(statistics.median) if limit.signal in LOGARITHMIC else statistics.median
                 unusual.append((z, f"{limit.description} {values[limit.signal]:.4g} (usually about {usual:.4g})"))
         if not unusual:
-            return None
+            return
         unusual.sort(reverse=True)
         worst = unusual[0][0]
         strong = worst >= self.params.extreme or len(unusual) >= self.params.together
-        return self.finding(
+        yield self.finding(
             "outlier",
             Severity.LOW if strong else Severity.INFO,
             # 0.2 at the threshold, towards 0.6: an outlier is a reason to look, never a proof.

@@ -19,9 +19,9 @@ from typing import Final
 import numpy as np
 from pydantic import Field
 
-from corpus_guard.domain import Chunk, Finding, Severity, Span, Version
+from corpus_guard.domain import Chunk, Finding, Severity, Version
 from corpus_guard.screening import learned_scores
-from corpus_guard.screening.check import ConfiguredCheck, Hits, Params
+from corpus_guard.screening.check import Params, SurveyCheck
 from corpus_guard.screening.survey.semantics import NearbyQuestion
 from corpus_guard.screening.survey.survey import Survey
 from corpus_guard.screening.wording import SENTENCE_END, Wording, prose_share, share_of_weight, split_words
@@ -47,7 +47,7 @@ class TargetingParams(Params):
     """Score from which a chunk counts as written for the question."""
 
 
-class Targeting(ConfiguredCheck[TargetingParams]):
+class Targeting(SurveyCheck[TargetingParams]):
     """Chunks compared with the questions near them."""
 
     name = "targeting"
@@ -69,15 +69,8 @@ class Targeting(ConfiguredCheck[TargetingParams]):
         """Return True for every version with chunks."""
         return bool(version.chunks)
 
-    def run(self, batch: Sequence[Version], survey: Survey | None) -> Hits:
+    def judge(self, version: Version, survey: Survey) -> Iterator[Finding]:
         """Score each pair of question and chunk."""
-        if survey is None:
-            return
-        for position, version in enumerate(batch):
-            for finding in self._judge(version, survey):
-                yield position, finding
-
-    def _judge(self, version: Version, survey: Survey) -> Iterator[Finding]:
         questions = survey.semantics.questions.get(version.version_id, ())
         for generated in (False, True):
             worst = self._worst([question for question in questions if question.generated is generated], version)
@@ -107,7 +100,7 @@ class Targeting(ConfiguredCheck[TargetingParams]):
             score,
             "It seems written for the subject of a heading in a trusted document (similarity "
             f"{question.similarity:.2f}): short, and about nothing else. Compare it with that document",
-            span=Span(chunk.start, chunk.end),
+            span=chunk.span,
             tags=("poisoning", "rag_poisoning", "retrieval_content"),
         )
 
@@ -118,7 +111,7 @@ class Targeting(ConfiguredCheck[TargetingParams]):
             score,
             f"It seems written for one question that people ask (similarity {question.similarity:.2f}; the question is in "
             "the query bank): short, nearer to it than passages are, and in its own words. Check the answer it gives",
-            span=Span(chunk.start, chunk.end),
+            span=chunk.span,
             tags=("poisoning", "rag_poisoning", "retrieval_content"),
         )
 

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
@@ -35,8 +35,7 @@ import orjson
 from pydantic import Field
 
 from corpus_guard.domain import Finding, Severity, Span, Version
-from corpus_guard.screening.check import ConfiguredCheck, Hits, Params
-from corpus_guard.screening.survey.survey import Survey
+from corpus_guard.screening.check import Params, TextCheck
 
 WINDOW: Final = 40  # words in lower case
 STEP: Final = 20
@@ -63,7 +62,7 @@ class TyposParams(Params):
     """By how much known English and misspelt words must outnumber strange ones."""
 
 
-class Typos(ConfiguredCheck[TyposParams]):
+class Typos(TextCheck[TyposParams]):
     """Swarms of misspelt words."""
 
     name = "typos"
@@ -80,12 +79,11 @@ class Typos(ConfiguredCheck[TyposParams]):
         super().__init__(params)
         self._spelling = _spelling(vocabulary)
 
-    def run(self, batch: Sequence[Version], survey: Survey | None) -> Hits:
-        """Yield the worst window of each text that has a swarm."""
-        for position, version in enumerate(batch):
-            worst = max(self._swarms(version.text), key=lambda swarm: swarm.misspelt, default=None)
-            if worst is not None:
-                yield position, self._describe(worst)
+    def judge(self, version: Version) -> Iterator[Finding]:
+        """Yield the worst window of a text that has a swarm."""
+        worst = max(self._swarms(version.text), key=lambda swarm: swarm.misspelt, default=None)
+        if worst is not None:
+            yield self._describe(worst)
 
     def _swarms(self, text: str) -> Iterator[_Swarm]:
         spelling = self._spelling

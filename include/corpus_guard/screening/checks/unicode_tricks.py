@@ -33,10 +33,9 @@ import re2
 from pydantic import Field
 
 from corpus_guard.domain import Finding, Severity, Span, Version, canonical_json, digest
-from corpus_guard.screening.check import ConfiguredCheck, Hits, Params
+from corpus_guard.screening.check import Params, TextCheck
 from corpus_guard.screening.checks._separators import BLANK_BESIDE_LETTERS, crowded_blanks
 from corpus_guard.screening.folding import FOLDING_VERSION, latin_lookalike
-from corpus_guard.screening.survey.survey import Survey
 from corpus_guard.screening.tags import tag_ids
 
 MAX_HITS: Final = 10_000
@@ -56,7 +55,7 @@ class UnicodeParams(Params):
     """Share of replacement or private-use characters above which a text is damaged or disguised."""
 
 
-class UnicodeTricks(ConfiguredCheck[UnicodeParams]):
+class UnicodeTricks(TextCheck[UnicodeParams]):
     """Invisible, misleading and damaged characters."""
 
     name = "unicode"
@@ -78,13 +77,9 @@ class UnicodeTricks(ConfiguredCheck[UnicodeParams]):
         """Return True for every version."""
         return True
 
-    def run(self, batch: Sequence[Version], survey: Survey | None) -> Hits:
-        """Look at the text of each version: at most one finding of each code."""
-        for position, version in enumerate(batch):
-            for finding in self._in_text(version.text):
-                yield position, finding
-
-    def _in_text(self, text: str) -> Iterator[Finding]:
+    def judge(self, version: Version) -> Iterator[Finding]:
+        """Look at the text: at most one finding of each code."""
+        text = version.text
         if _is_plain(text):
             return
         if _CONTROL.search(text):

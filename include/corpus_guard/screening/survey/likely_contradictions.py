@@ -1,37 +1,49 @@
-"""Judgement of a trained reader about arriving chunks of open sources beside trusted ones.
+"""Contradictions in free words: a trained reader compares arriving chunks of open sources with trusted chunks.
 
-`corpus_guard.claims` sees another value for the same thing. Who says the opposite in words of their own is seen by
-`corpus_guard.models.contradiction_reader`, which reads a post beside an excerpt of a page.
+`corpus_guard.claims` sees that two texts give different values for the same thing. A text that says the opposite in words of its own is
+seen by `corpus_guard.models.contradiction_reader`. It reads a *post*, which arrives, beside an *excerpt* of a trusted *page*.
 
-Rules
-- Of a chunk of an open source as many posts are read as the policy says (`pairs_read`), beside as many trusted chunks at most, those
-  that lie nearest to it.
-- An arriving sentence is read with those before it; a short chunk is read whole. Beside it stand up to `EXCERPT_CHARS` of the trusted
-  chunk: the sentences that have most in common with it, in their order. What they have in common is the sum of the rarity of
-  the words, words of the page's title at a quarter.
-- Of all such pairs those are taken whose best sentence has most in common; without a common word, the nearest. The reader's sieve, a
-  small encoder, looks at the sentences with most in common first, up to `BRIEF_CHARS`; where that is above `BRIEFLY_KEPT`, at the
-  whole excerpt. What it puts above `KEPT` is read.
-- The reader learned from English. A sentence that the rules know to be in another language is neither read nor doubted, unless a model
-  is asked.
-- Sentences that the rules decided are left out, and what two documents say of themselves: "in this guide we cover May to June".
-- The pairs of an arriving post with several trusted chunks add up: a post that contradicts each of four pages a little probably
-  contradicts one of them. Where no pair is enough by itself, the clearest is shown.
-- A document of n chunks must be surer by log n: else the longest honest documents would wait most often.
-- What the rules take for a contradiction is read, too: the two sentences, and the post beside the excerpt around the trusted one. Where
-  the reader sees no contradiction in either, it is doubted: mostly two places, years or products. Where it sees none in the mean of
-  both, and the rules say of another trusted document near it that it contradicts the same sentence, it is disputed. Another contact or
-  account, another order of steps and a sentence that is too long to be read are never doubted, nor more than `MAX_DOUBTED` of a chunk.
-- Where the reader sees a contradiction rather than none, its second model reads each sentence of the excerpt alone. The worst is
-  shown to the reviewer, and its log-odds are averaged with those of the excerpt, which count `EXCERPT_SHARE`. Of a post that is taken
-  for a contradiction each sentence is read beside it, and the worst is shown, too.
-- Where another trusted document that lies near contradicts the same trusted sentence about as clearly, in the reader's eyes, that is
-  disputed: trusted documents disagree, or the reader misreads the sentence, whoever stands beside it. Of the 566 contradictions that
-  the reader of 2026-11-26 found in the test cases 6 were, of its 22 false alarms on web pages (tuning half) 16.
-- Where the policy names a model to be asked (`corpus_guard.models.contradiction_judge`), that decides about what the sieve keeps.
-  What it gives no answer about is left to the reader. What it takes for a contradiction is never disputed.
-- When a trusted chunk arrives, `READ_OF_SERVED` posts are read beside it of each served chunk of an open source that is compared with it:
-  the truth may come after the lie.
+What is read
+- A chunk of up to `SHORT_CHUNK` characters is one post. Of a longer chunk each sentence is a post, with up to `MAX_BEFORE` sentences
+  before it.
+- An excerpt holds the sentences of a trusted chunk that share most with the post, in their order, up to `EXCERPT_CHARS`. What two
+  sentences share is the summed rarity of their common words; a word of the page's title counts `TITLE_SHARE`.
+- Left out are two sentences that the rules have decided already, two that only present their documents ("in this guide we cover May to
+  June"), and sentences in other languages than English, which the reader never learned. Where a model is asked, other languages are
+  read.
+- Of a chunk the policy's number of pairs (`pairs_read`) is read, beside as many of the nearest trusted chunks at most: those pairs
+  whose sentences share most, and of equal ones those of the nearest page.
+- When a trusted chunk arrives, `READ_OF_SERVED` posts of each served open chunk that is compared with it are read beside it: the truth
+  may come after the lie.
+
+How a pair is scored, in log-odds
+- The sieve, a small encoder, looks at the sentences that share most, up to `BRIEF_CHARS`; above `BRIEFLY_KEPT` at the whole excerpt.
+  What it puts above `KEPT` is read by the reader.
+- Above `DOUBT` a second model reads each sentence of the excerpt alone. The excerpt counts `EXCERPT_SHARE`, its worst sentence the
+  rest. The worst sentence is shown to the reviewer.
+- Where the policy names a model to ask (`corpus_guard.models.contradiction_judge`), its answer replaces the reader's for all that the
+  sieve keeps. Where it gives none, the reader decides.
+
+When a pair is a contradiction
+- Its score reaches the policy's threshold, plus log n for a document of n chunks: otherwise long honest documents would wait most
+  often.
+- The pairs of one post add up: a post that contradicts each of four pages a little probably contradicts one of them. Where only the sum
+  reaches the threshold, the clearest pair is shown.
+- Of a post with several sentences, each is read beside the worst one of the page, and the one that contradicts most is shown.
+
+When such a contradiction is disputed
+- Another trusted document near the post contradicts the same trusted sentence about as clearly (`LESS_CLEARLY`). Then trusted documents
+  disagree, or the reader misreads the sentence, whoever stands beside it. Of the 566 contradictions that the reader of 2026-11-26 found
+  in the test cases 6 were disputed, of its 22 false alarms on web pages (tuning half) 16.
+- What a model that was asked takes for a contradiction is never disputed.
+
+When a contradiction that the rules found is doubted
+- The reader reads the two sentences alone, and the post beside the excerpt around the trusted one. Where it sees no contradiction in
+  either, the contradiction is doubted: mostly two places, years or products.
+- Where it sees none in the mean of both, the contradiction is disputed if, by the rules, another trusted document near it contradicts
+  the same sentence.
+- Never doubted are another contact or account, another order of steps, a sentence that is too long to be read or in another language,
+  and anything in a chunk of more than `MAX_DOUBTED` contradictions.
 """
 
 from __future__ import annotations

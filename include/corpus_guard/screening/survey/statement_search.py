@@ -1,21 +1,23 @@
-"""Statements of arriving chunks, and what other documents state about the same things.
+"""Search for what other documents state about the things that an arriving chunk states.
 
-Rules
-- A chunk is compared with chunks of a higher trust level that lie near it, and with some of its own level that arrive with it
-  (`corpus_guard.screening.survey.nearby_chunks`).
-- `corpus_guard.claims` says which sentences agree and which contradict each other. Of the chunks of its own
-  level only contradictions are kept.
-- Where one trusted document agrees with the very values of an arriving sentence that another one contradicts, the trusted
-  documents disagree, not the arriving one: it is disputed. Of two reviewed ones the same holds. So it is where another trusted
-  document contradicts the same sentence, too, and the reader does not take the arriving one for a contradiction: "the county seat is …"
-  stands on the page of each county.
-- A trusted chunk is compared with the served ones of lower trust that lie nearest to it, after all others: they came
-  before it, and nobody could know. What the reader doubts is left out, and what another trusted chunk near it states as
-  the served one does: trusted documents disagree there, and nobody knows that the served one is wrong.
-- A trained reader looks for contradictions in other words between open chunks and trusted ones, whichever came first, and doubts
-  some that the rules found (`corpus_guard.screening.survey.likely_contradictions`).
-- At most `max_comparisons` pairs of chunks are compared in a run. A chunk that was not compared with a more
-  trusted one is counted, and so is a trusted one that was not compared with all that is served near it.
+What is compared
+- An arriving chunk is compared with chunks of a higher trust level that lie near it, and with some of its own level that arrive with it
+  (`corpus_guard.screening.survey.nearby_chunks`). Of its own level only contradictions are kept.
+- A trusted chunk is compared, after all others, with the served chunks of lower trust that lie nearest to it: they came before it, and
+  nobody could know.
+- At most `max_comparisons` pairs of chunks are compared in a run. Counted are the chunks that were not compared with a more trusted
+  one, and the trusted ones that were not compared with all that is served near them.
+- `corpus_guard.claims` says which sentences agree and which contradict each other. A trained reader looks for contradictions in other
+  words between open and trusted chunks, and doubts some that the rules found (`corpus_guard.screening.survey.likely_contradictions`).
+
+When a contradiction is disputed: the trusted documents disagree, not the arriving one with them
+- Another trusted document agrees with the very values of the arriving sentence. Of two reviewed documents the same holds.
+- Another trusted document contradicts the same sentence, and the reader alone would not take the first for a contradiction: "the county
+  seat is …" stands on the page of each county.
+
+What a trusted chunk contradicts among the served ones is left alone
+- where the reader doubts it;
+- where another trusted chunk near it states what the served one states.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from corpus_guard.ledger.states import Label
 from corpus_guard.models.chat import ChatEndpoint, Usage
 from corpus_guard.models.messages import Message
 from corpus_guard.models.quoting import neutralise_text, quote_texts
-from corpus_guard.models.yes_no import ANSWER_TOKENS, MAX_WORDS_LENGTH, REMINDER, YesNo, ask_yes_or_no, mentions_label
+from corpus_guard.models.yes_no import MAX_WORDS_LENGTH, REMINDER, YesNo, ask_yes_or_no, mentions_label
 from corpus_guard.traceback.judges import JudgeConclusion, Opinion
 from corpus_guard.traceback.kinds import JudgePrompt
 from corpus_guard.traceback.retrieval import Complaint, RetrievedText
@@ -68,13 +68,10 @@ class LLMJudge:
 
     name = "llm"
 
-    def __init__(
-        self, endpoint: ChatEndpoint, answer_tokens: int = ANSWER_TOKENS, prompt: JudgePrompt = JudgePrompt.OWN
-    ) -> None:
-        """Judge by the model at `endpoint`; its answers end after `answer_tokens` tokens."""
+    def __init__(self, endpoint: ChatEndpoint, prompt: JudgePrompt = JudgePrompt.OWN) -> None:
+        """Judge by the model at `endpoint`."""
         self._endpoint = endpoint
         self._prompt = prompt
-        self._answer_tokens = answer_tokens
 
     @property
     def digest(self) -> str:
@@ -98,7 +95,7 @@ class LLMJudge:
         if not complaint.query.strip() or not complaint.output.strip():
             return [Opinion(Label.UNDECIDED, 0.5, "the report names no question or no output")] * len(new)
         compose = _compose_prompt if self._prompt is JudgePrompt.OWN else _compose_paper_prompt
-        answers = ask_yes_or_no(self._endpoint, [compose(complaint, text) for text in new], self._answer_tokens)
+        answers = ask_yes_or_no(self._endpoint, [compose(complaint, text) for text in new])
         return [_form_opinion(text, answer) for text, answer in zip(new, answers, strict=True)]
 
     def conclude(self, complaint: Complaint, judged: Sequence[tuple[RetrievedText, Opinion]]) -> JudgeConclusion:

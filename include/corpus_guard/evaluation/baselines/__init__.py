@@ -5,8 +5,7 @@
     rkm, tkm          `keywords`      keywords of the answer from the text, or of the text, agree with the output
     poifor            `forensics`     of two groups of texts, the one it belongs to gives the output
 
-They serve for comparison only: none of them decides about a text in production. Importing this package loads
-no model.
+Importing this package loads no model.
 """
 
 from __future__ import annotations
@@ -17,14 +16,12 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Final
 
-from corpus_guard.ledger import Ledger
+from corpus_guard.evaluation.baselines.explanation import ExpGen
+from corpus_guard.evaluation.baselines.forensics import PoiFor
+from corpus_guard.evaluation.baselines.interface import BaselineRagModel
+from corpus_guard.evaluation.baselines.keywords import RKM, TKM, KeywordRarity
+from corpus_guard.evaluation.baselines.perplexity import PPL, SAMPLE_SIZE, Perplexities
 from corpus_guard.models import Models
-from corpus_guard.settings import Settings
-from corpus_guard.traceback.baselines.explanation import ExpGen
-from corpus_guard.traceback.baselines.forensics import PoiFor
-from corpus_guard.traceback.baselines.interface import BaselineRagModel, create_baseline_rag
-from corpus_guard.traceback.baselines.keywords import RKM, TKM, KeywordRarity
-from corpus_guard.traceback.baselines.perplexity import PPL, SAMPLE_SIZE, Perplexities
 from corpus_guard.traceback.judges import Judge
 
 
@@ -37,17 +34,6 @@ class BaselineMaterial:
     texts: Sequence[str] = field(repr=False)  # of the corpus; a sample of them is scored
     seed: int = 0  # of the sample
     sample: int = SAMPLE_SIZE  # texts that thresholds of perplexity are taken from
-
-    @classmethod
-    def of(
-        cls, settings: Settings, models: Models, texts: Sequence[str], ledger: Ledger | None = None, seed: int = 0
-    ) -> BaselineMaterial:
-        """Collect the inputs, with the RAG model that the settings name.
-
-        Raises:
-            SettingsError: the endpoint's address or key is missing.
-        """
-        return cls(models, create_baseline_rag(settings, models, ledger), texts, seed)
 
     @cached_property
     def perplexities(self) -> Perplexities:

@@ -16,10 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpus_guard.domain import digest
-from corpus_guard.traceback.baselines.interface import (
+from corpus_guard.evaluation.baselines.interface import (
     MAX_QUESTION_LENGTH,
-    BaselineRagModel,
-    UncalibratedJudge,
+    AskingJudge,
     opinion_of,
     select_shown_texts,
 )
@@ -36,18 +35,11 @@ REQUEST: Final = (
 MAX_ROUNDS = 50  # of 2-means
 
 
-class PoiFor(UncalibratedJudge):
+class PoiFor(AskingJudge):
     """Judge that sorts the texts and asks the RAG model about each group."""
 
     name = "poifor"
-
-    def __init__(self, rag: BaselineRagModel) -> None:
-        self._rag = rag
-
-    @property
-    def digest(self) -> str:
-        """Hash of the prompt, and the model."""
-        return f"{self.name}/{digest('baseline/v1', [INSTRUCTION, REQUEST])[:12]}/{self._rag.digest}"
+    version = digest("baseline/v1", [INSTRUCTION, REQUEST])[:12]
 
     def judge(
         self, complaint: Complaint, new: Sequence[RetrievedText], retrieved: Sequence[RetrievedText]

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from baselines.talking import COMPLAINT, LIE, PAGE, TRUTH, Talker, a_suspect, labels
+from corpus_guard.evaluation.baselines.forensics import PoiFor, two_means
 from corpus_guard.ledger.states import Label
-from corpus_guard.traceback.baselines.forensics import PoiFor, two_means
 
 P, B, U = Label.POISONED, Label.BENIGN, Label.UNDECIDED
 LIES = [a_suspect(f"{LIE} {number}", number) for number in range(3)]

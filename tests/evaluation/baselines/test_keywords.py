@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from baselines.talking import COMPLAINT, LIE, PAGE, TRUTH, Talker, a_suspect, labels
+from corpus_guard.evaluation.baselines.keywords import KEYWORDS_PER_TEXT, RKM, TKM, KeywordRarity
 from corpus_guard.ledger.states import Label
-from corpus_guard.traceback.baselines.keywords import KEYWORDS_PER_TEXT, RKM, TKM, KeywordRarity
 from corpus_guard.traceback.retrieval import Complaint
 
 CORPUS = [

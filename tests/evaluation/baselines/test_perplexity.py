@@ -7,9 +7,9 @@ import pytest
 
 from baselines.talking import COMPLAINT, LIE, a_suspect, labels
 from corpus_guard.errors import JudgeFailed
+from corpus_guard.evaluation.baselines.perplexity import PPL, Perplexities
 from corpus_guard.ledger.states import Label
 from corpus_guard.models import Models
-from corpus_guard.traceback.baselines.perplexity import PPL, Perplexities
 
 READ = ("gauge", "valve meter", "tide table", "old barometer", "clock", "thermometer", "pump counter", "wind vane")
 CORPUS = [

@@ -11,10 +11,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from corpus_guard.domain import digest
-from corpus_guard.traceback.baselines.interface import (
+from corpus_guard.evaluation.baselines.interface import (
     MAX_QUESTION_LENGTH,
-    BaselineRagModel,
-    UncalibratedJudge,
+    AskingJudge,
     opinion_of,
     select_shown_texts,
 )
@@ -34,18 +33,11 @@ REQUEST: Final = (
 _NAMED = re.compile(r"passages?\W*((?:\d{1,3}(?:\W|and)*)+)", re.IGNORECASE)
 
 
-class ExpGen(UncalibratedJudge):
+class ExpGen(AskingJudge):
     """Judge that asks the RAG model which texts it used."""
 
     name = "expgen"
-
-    def __init__(self, rag: BaselineRagModel) -> None:
-        self._rag = rag
-
-    @property
-    def digest(self) -> str:
-        """Hash of the prompt, and the model."""
-        return f"{self.name}/{digest('baseline/v1', [INSTRUCTION, REQUEST])[:12]}/{self._rag.digest}"
+    version = digest("baseline/v1", [INSTRUCTION, REQUEST])[:12]
 
     def judge(
         self, complaint: Complaint, new: Sequence[RetrievedText], retrieved: Sequence[RetrievedText]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from baselines.talking import COMPLAINT, LIE, PAGE, TRUTH, Talker, a_suspect, labels
+from corpus_guard.evaluation.baselines.explanation import ExpGen
+from corpus_guard.evaluation.baselines.interface import MAX_SHOWN_TEXTS
 from corpus_guard.ledger.states import Label
-from corpus_guard.traceback.baselines.explanation import ExpGen
-from corpus_guard.traceback.baselines.interface import MAX_SHOWN_TEXTS
 from corpus_guard.traceback.retrieval import Complaint
 
 SHOWN = [a_suspect(LIE), a_suspect(TRUTH), a_suspect(PAGE)]

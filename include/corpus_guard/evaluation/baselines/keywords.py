@@ -23,7 +23,7 @@ from itertools import islice
 
 from corpus_guard.corpus.filterrag.words import FUNCTION_WORDS
 from corpus_guard.domain import digest
-from corpus_guard.traceback.baselines.interface import BaselineRagModel, UncalibratedJudge, opinion_of
+from corpus_guard.evaluation.baselines.interface import AskingJudge, UncalibratedJudge, opinion_of
 from corpus_guard.traceback.judges import Opinion
 from corpus_guard.traceback.rag_model import agrees
 from corpus_guard.traceback.retrieval import Complaint, RetrievedText
@@ -66,18 +66,11 @@ class KeywordRarity:
         return set(sorted(weighed, key=lambda word: -weighed[word])[:KEYWORDS_PER_TEXT])
 
 
-class RKM(UncalibratedJudge):
+class RKM(AskingJudge):
     """Judge by keywords of the RAG model's answer from each text alone."""
 
     name = "rkm"
-
-    def __init__(self, rag: BaselineRagModel) -> None:
-        self._rag = rag
-
-    @property
-    def digest(self) -> str:
-        """Identity of the RAG model."""
-        return f"{self.name}/1/{self._rag.digest}"
+    version = "1"
 
     def judge(
         self, complaint: Complaint, new: Sequence[RetrievedText], retrieved: Sequence[RetrievedText]

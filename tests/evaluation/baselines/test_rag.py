@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 
 from baselines.talking import COMPLAINT, LIE, PAGE, TRUTH, Talker, a_suspect
-from corpus_guard.ledger import Ledger
+from corpus_guard.evaluation.baselines import BASELINES, BaselineMaterial
+from corpus_guard.evaluation.baselines.interface import EmbeddedBaselineRag, create_baseline_rag
 from corpus_guard.ledger.states import Label
 from corpus_guard.models import Models
 from corpus_guard.settings import Settings
-from corpus_guard.traceback.baselines import BASELINES, BaselineMaterial
-from corpus_guard.traceback.baselines.interface import EmbeddedBaselineRag, create_baseline_rag
 from corpus_guard.traceback.judges import JudgeConclusion
 from endpoint import Asked, Reply, says, scripted
 
@@ -33,8 +32,9 @@ def test_the_registry_holds_all_six_by_their_names(models: Models) -> None:
 
 @pytest.mark.parametrize("name", ["ppl-90", "expgen", "rkm", "tkm", "poifor"])
 def test_each_judges_with_the_embedded_models(name: str, models: Models, tmp_path: Path) -> None:
-    material = BaselineMaterial.of(Settings(home=tmp_path), models, [PAGE, TRUTH, f"{PAGE} The ferry leaves at noon."])
-    assert isinstance(material.rag, EmbeddedBaselineRag)
+    rag = create_baseline_rag(Settings(home=tmp_path), models)
+    assert isinstance(rag, EmbeddedBaselineRag)
+    material = BaselineMaterial(models, rag, [PAGE, TRUTH, f"{PAGE} The ferry leaves at noon."])
     new = [a_suspect(LIE, 0), a_suspect(PAGE, 90)]
 
     opinions = BASELINES[name](material).judge(COMPLAINT, new, new)
@@ -46,7 +46,7 @@ def test_each_judges_with_the_embedded_models(name: str, models: Models, tmp_pat
         assert [one.label for one in opinions] == [Label.POISONED, Label.BENIGN]
 
 
-def test_a_chat_model_does_the_same_behind_an_endpoint(models: Models, tmp_path: Path, sqlite_ledger: Ledger) -> None:
+def test_a_chat_model_does_the_same_behind_an_endpoint(models: Models, tmp_path: Path) -> None:
     def script(asked: Asked) -> Reply:
         if "two groups" in asked.last:
             return says("<think>hm</think>Group A: 1\nGroup B: 2")
@@ -56,17 +56,15 @@ def test_a_chat_model_does_the_same_behind_an_endpoint(models: Models, tmp_path:
 
     with scripted(script) as endpoint:
         settings = Settings(home=tmp_path, rag_model="chat", chat_url=endpoint.url, chat_model="m")
-        material = BaselineMaterial.of(settings, models, [PAGE], sqlite_ledger)
+        material = BaselineMaterial(models, create_baseline_rag(settings, models), [PAGE])
         new = [a_suspect(LIE), a_suspect(PAGE)]
         for name in ("expgen", "rkm", "poifor"):
             opinions = BASELINES[name](material).judge(COMPLAINT, new, new)
             assert [one.label for one in opinions] == [Label.POISONED, Label.BENIGN], name
         asked = len(endpoint.asked)
-        again = create_baseline_rag(settings, models, sqlite_ledger)
-        assert again.answers([(COMPLAINT.query, [LIE])]) == ["Ben Ray"]
-        assert len(endpoint.asked) == asked
-        assert again.digest == material.rag.digest
-        assert again.splits
+        assert material.rag.answers([(COMPLAINT.query, [LIE]), (COMPLAINT.query, [LIE])]) == ["Ben Ray"] * 2
+        assert len(endpoint.asked) == asked  # each question is asked once
+        assert material.rag.splits
 
     shown = endpoint.asked[0].last
     assert re.search(r"=== (\w+) passage 1 ===\n.*\n=== \1 end ===", shown, re.DOTALL)

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from corpus_guard.domain import digest
 from corpus_guard.errors import JudgeFailed
+from corpus_guard.evaluation.baselines.interface import UncalibratedJudge
 from corpus_guard.ledger.states import Label
 from corpus_guard.models import Models
-from corpus_guard.traceback.baselines.interface import UncalibratedJudge
 from corpus_guard.traceback.judges import Opinion
 from corpus_guard.traceback.retrieval import Complaint, RetrievedText
 
