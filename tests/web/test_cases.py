@@ -77,6 +77,9 @@ def test_a_wrong_answer_is_reported_and_a_case_is_opened_filled_and_closed(revie
         assert viewer.post("/api/v1/reports", json=wrong).status_code == 403
         assert ada.post("/api/v1/reports", json={**wrong, "output": "\u200b"}).status_code == 400
         report = ada.post("/api/v1/reports", json=wrong).json()
+        stored = viewer.get(f"/api/v1/reports/{report['report_id']}").json()
+        assert (stored["state"], stored["output"], stored["traces"]) == ("open", "Every nine years.", [])
+        assert viewer.get("/api/v1/reports/ffffffff").status_code == 404
         assert "Not part of a case" in ada.get(f"/{report['page']}").text
         body = {"kind": "report", "name": report["report_id"], "title": "wrong interval", "reason": "ada reported it"}
         assert viewer.post("/api/v1/cases", json=body).status_code == 403
