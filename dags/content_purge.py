@@ -31,8 +31,9 @@ from corpus_guard.airflow.notifications import dag_defaults
 from corpus_guard.airflow.purge import plan_purge, purge_planned
 
 ANSWER_TIME = timedelta(hours=23)
-NAMES = {"type": "array", "items": {"type": "string", "minLength": 1, "maxLength": 4096}, "maxItems": 1000}
-HASHES = {"type": "array", "items": {"type": "string", "pattern": "^[0-9a-f]{64}$"}, "maxItems": 1000}
+LIST = ["null", "array"]  # Airflow 3.3.2 marks a list that may not be null as required
+NAMES = {"type": LIST, "items": {"type": "string", "minLength": 1, "maxLength": 4096}, "maxItems": 1000}
+HASHES = {"type": LIST, "items": {"type": "string", "pattern": "^[0-9a-f]{64}$"}, "maxItems": 1000}
 
 
 @dag(

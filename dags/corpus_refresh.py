@@ -48,7 +48,7 @@ NAME = {"type": "string", "enum": NAMES} if NAMES else {"type": "string"}
     params={
         "sources": Param(
             [],
-            type="array",
+            type=["null", "array"],  # Airflow 3.3.2 marks a list that may not be null as required
             items=NAME,
             examples=NAMES,
             title="Sources",
@@ -62,7 +62,7 @@ NAME = {"type": "string", "enum": NAMES} if NAMES else {"type": "string"}
 def corpus_refresh():
     @task(execution_timeout=SHARD_TIME)
     def discover(params: dict) -> list[str]:
-        return refresh.discover_sources(params["sources"])
+        return refresh.discover_sources(params["sources"] or [])
 
     @task(execution_timeout=SHARD_TIME, trigger_rule="none_failed", outlets=[CORPUS, QUARANTINE], **LANGUAGE_MODEL)
     def seal(fetched: list[dict], published: list[dict]):

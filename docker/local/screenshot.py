@@ -7,6 +7,7 @@ a picture. Signs in as the admin, through the login form, with the password of t
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from PIL import Image
 from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
 
 from corpus_guard.airflow.plugin import deep_link
@@ -106,7 +108,7 @@ def _night_page(browser: Browser, address: str, experiment: str, run: str) -> Pa
     page.goto(f"{address}/#/experiments/{experiment}/runs/{run}/artifacts/outcomes.png")
     page.get_by_text("outcomes.png").first.wait_for()
     page.wait_for_timeout(2 * SETTLED)
-    page.screenshot(path=target)
+    _save(page, target)
     return target
 
 
@@ -122,10 +124,16 @@ def _review_pages(page: Page, address: str, theme: str) -> Iterator[Path]:
             views["item"] = str(waiting.get_attribute("href")).removeprefix("./")
         page.wait_for_timeout(SETTLED)
         target = IMAGES / f"review-{name}-{theme}.png"
-        page.screenshot(path=target)
+        _save(page, target)
         yield target
         if name == "queue" and "item" not in views:
             return  # an empty queue: nothing to look at
+
+
+def _save(page: Page, target: Path) -> None:
+    """Write a picture with 256 colours: a third of the size, and text looks the same."""
+    with Image.open(io.BytesIO(page.screenshot())) as picture:
+        picture.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(target, optimize=True)
 
 
 def _chromium() -> str:
@@ -158,7 +166,7 @@ def _run_page(page: Page, address: str, run: str) -> Path:
     page.get_by_role("button", name="fit view").click()
     page.mouse.move(SIZE["width"] - 1, SIZE["height"] - 1)  # nothing is hovered over
     page.wait_for_timeout(SETTLED)
-    page.screenshot(path=target)
+    _save(page, target)
     return target
 
 

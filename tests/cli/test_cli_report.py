@@ -14,6 +14,7 @@ from corpus_guard.cli import report as _cli_report
 from corpus_guard.cli.options import login_name
 from corpus_guard.ledger import Ledger
 from corpus_guard.settings import PROJECT
+from corpus_guard.traceback.records import begin_trace
 
 Run = Callable[..., Result]
 
@@ -34,7 +35,7 @@ def add(run: Run, *more: str, query: str = "How deep is the quay?", output: str 
     return made
 
 
-def test_a_report_is_filed_listed_and_shown(run: Run) -> None:
+def test_a_report_is_filed_listed_and_shown(run: Run, sqlite_ledger: Ledger) -> None:
     made = add(
         run, "--correct", "12 metres", "--reporter", "mo", "--session", "s-1", "--served", "c1", "--served", "c2"
     )
@@ -51,6 +52,10 @@ def test_a_report_is_filed_listed_and_shown(run: Run) -> None:
     (filed,) = shown["filed"]
     assert (filed["reporter"], filed["session"], filed["served"]) == ("mo", "s-1", ["c1", "c2"])
     assert filed["reported_at"] == "2026-03-01T12:00:00+00:00"
+    assert f"guard trace {name[:8]}" in run("show", name).stdout
+    trace = begin_trace(sqlite_ledger, name, "night", "judge", 5, None).trace_id
+    assert [one["trace_id"] for one in json.loads(run("show", name, "--json").stdout)["traces"]] == [trace]
+    assert f"running: guard trace show {trace[:8]}" in run("show", name).stdout
     for words in (("list",), ("show", name)):
         text = run(*words).stdout
         assert "How deep is the quay?" in text

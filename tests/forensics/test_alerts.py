@@ -251,7 +251,7 @@ def test_an_older_interval_can_be_watched_later(served: Ledger) -> None:
 
 
 def test_an_empty_log_is_not_a_clean_one(served: Ledger) -> None:
-    assert watch(served).limits == ["no retrieval of these weeks is in the log: nothing was watched"]
+    assert watch(served).limits == ["the retrieval log of these weeks is empty: nothing was watched"]
 
 
 def test_the_detectors_take_turns_within_the_budget() -> None:

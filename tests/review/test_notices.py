@@ -52,7 +52,7 @@ def test_each_item_is_counted_once_by_its_worst_finding(six: Ledger) -> None:
     assert count_waiting(six).sentence == "6 to review: 3 instructions, 2 perplexity, 1 provenance"
     assert count_waiting(six, ["run-2"]).sentence == "2 to review: 1 perplexity, 1 provenance"
     assert dict(count_waiting(six).by_source) == {"s0": 3, "s1": 3}
-    assert count_waiting(six, ["run-9"]).sentence == "nothing to review"
+    assert count_waiting(six, ["run-9"]).sentence == "nothing new to review"
 
 
 def test_half_an_approval_still_waits_and_a_decision_does_not(six: Ledger) -> None:

@@ -77,7 +77,10 @@ def test_a_wrong_answer_is_reported_and_a_case_is_opened_filled_and_closed(revie
         assert viewer.post("/api/v1/reports", json=wrong).status_code == 403
         assert ada.post("/api/v1/reports", json={**wrong, "output": "\u200b"}).status_code == 400
         report = ada.post("/api/v1/reports", json=wrong).json()
-        assert "In no case" in ada.get(f"/{report['page']}").text
+        stored = viewer.get(f"/api/v1/reports/{report['report_id']}").json()
+        assert (stored["state"], stored["output"], stored["traces"]) == ("open", "Every nine years.", [])
+        assert viewer.get("/api/v1/reports/ffffffff").status_code == 404
+        assert "Not part of a case" in ada.get(f"/{report['page']}").text
         body = {"kind": "report", "name": report["report_id"], "title": "wrong interval", "reason": "ada reported it"}
         assert viewer.post("/api/v1/cases", json=body).status_code == 403
         assert ada.post("/api/v1/cases", json={**body, "name": "ffffffff"}).status_code == 404
@@ -118,10 +121,10 @@ def test_an_incident_names_its_case(reviewing: Reviewing) -> None:
     incident = open_incident(reviewing.ledger, reviewing.storage, "night-1", [deviation])
     member = find_member(reviewing.ledger, MemberKind.INCIDENT, incident.incident_id[:8])
     with reviewing.client("ada") as ada:
-        assert "In no case" in ada.get(f"/incidents/{incident.incident_id}").text
+        assert "Not part of a case" in ada.get(f"/incidents/{incident.incident_id}").text
         case = open_case(reviewing.ledger, "a record from outside", member, by="ada", reason="found at night")
         page = ada.get(f"/incidents/{incident.incident_id}").text
-        assert f"cases/{case.case_id}" in page and "In no case" not in page
+        assert f"cases/{case.case_id}" in page and "Not part of a case" not in page
         assert "No text is accused yet" in ada.get(f"/cases/{case.case_id}").text
 
 

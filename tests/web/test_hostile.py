@@ -200,7 +200,13 @@ def test_a_payload_is_data_in_json_and_files(reviewing: Reviewing, payload: str)
     payload = payload.encode("utf-8", "backslashreplace").decode()  # parsing lets no lone surrogate through
     item = reviewing.wait(uri=storable(payload), text=payload)
     with reviewing.client() as client:
-        for path in ("/api/v1/queue", f"/api/v1/items/{item.version_id}", "/api/v1/queue.jsonl"):
+        filing = Filing(f"why {payload}?", f"because {payload}.", now(), origin="test")
+        report = reports.file_report(reviewing.ledger, filing, "run-1").report_id
+        trace = traced(reviewing, report, payload, item.version_id)
+        outcome = client.get(f"/api/v1/reports/{report}").json()
+        assert [one["trace_id"] for one in outcome["traces"]] == [trace]
+        documents = (f"/api/v1/items/{item.version_id}", f"/api/v1/reports/{report}", f"/api/v1/traces/{trace}")
+        for path in ("/api/v1/queue", "/api/v1/queue.jsonl", *documents):
             answer = client.get(path)
             assert answer.status_code == 200
             assert answer.content.isascii()

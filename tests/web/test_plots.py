@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from corpus_guard.ledger.states import RunState
-from corpus_guard.web.plots import WIDTH, RefreshRun, line_plot, run_plot
+from corpus_guard.web.plots import LINE_START, POINT_RADIUS, WIDTH, RefreshRun, line_plot, run_plot
 
 START = datetime(2026, 3, 1, 2, 0, tzinfo=UTC)
 
@@ -53,4 +53,5 @@ def test_a_line_spans_the_plot_and_one_point_alone_stands_in_the_middle() -> Non
     first, last = line_plot([("first", 1.0), ("unknown", None), ("last", 0.5)]).dots
 
     assert alone[0] == WIDTH / 2
-    assert (first[0] + last[0], first[2], last[2]) == (WIDTH, "first", "last")
+    assert (first[0], last[0]) == (LINE_START, WIDTH - POINT_RADIUS)
+    assert (first[2], last[2]) == ("first", "last")

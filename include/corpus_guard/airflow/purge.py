@@ -79,7 +79,7 @@ def purge_planned(planned: PlannedPurge, answer: HumanAnswer, reason: str) -> No
 def _selectors(selection: Mapping[str, Sequence[str]]) -> PurgeSelectors:
     from corpus_guard.removal.purge_plan import PurgeSelectors
 
-    return PurgeSelectors(*(tuple(selection.get(name, ())) for name in ("chunks", "documents", "sources", "hashes")))
+    return PurgeSelectors(*(tuple(selection.get(name) or ()) for name in ("chunks", "documents", "sources", "hashes")))
 
 
 def _size(documents: int, chunks: int) -> str:

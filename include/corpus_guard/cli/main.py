@@ -205,6 +205,10 @@ def refresh(
         == 0
     ):
         say(f"Nothing changed: {plural(sealed['unchanged'], 'document')} unchanged.")
+    if not sealed["documents"]:
+        say(
+            "No document was found. What each source holds: [bold]guard source list[/bold], [bold]guard source check NAME[/bold]"
+        )
     show_undeclared(undeclared)
     if sealed["quarantined"]:
         say("Waiting for review: [bold]guard quarantine list[/bold]")

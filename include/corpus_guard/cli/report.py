@@ -172,17 +172,21 @@ def list_(
 
 @app.command("show")
 def show(report: Name, as_json: Json = False) -> None:
-    """Show one report and who filed it. Invisible characters appear as code points.
+    """Show one report, who filed it, and its traces. Invisible characters appear as code points.
 
     Example: `guard report show 3f9ac1d2`
     """
+    from corpus_guard.traceback.records import list_traces
     from corpus_guard.traceback.reports import find_report, list_filings
 
     with Deployment() as deployment:
         stored = find_report(deployment.ledger, report)
         filed = list_filings(deployment.ledger, stored.report_id)
+        traces = list_traces(deployment.ledger, report_id=stored.report_id)
     if as_json:
-        console.print_json({**stored.as_dict(), "filed": json_ready(filed)})
+        console.print_json(
+            {**stored.as_dict(), "filed": json_ready(filed), "traces": [trace.as_dict() for trace in traces]}
+        )
         return
     say(
         f"[bold]{stored.report_id}[/bold] {styled(stored.state, STYLES)}, weight {stored.weight:.2f}, "
@@ -206,6 +210,13 @@ def show(report: Name, as_json: Json = False) -> None:
     print_table("Filings, newest first", columns, rows)
     if stored.filings > len(filed):
         say(f"{stored.filings - len(filed):,} older filings are not shown")
+    for trace in traces:
+        say(
+            f"{format_time(trace.started_at)} UTC {styled(trace.outcome or 'running', STYLES)}: "
+            f"[bold]guard trace show {trace.trace_id[:8]}[/bold]"
+        )
+    if not traces:
+        say(f"Not traced yet. Trace it: [bold]guard trace {stored.report_id[:8]}[/bold]")
 
 
 def _show_import(done: Any, where: str | None) -> None:

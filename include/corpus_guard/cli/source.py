@@ -73,8 +73,13 @@ def list_(as_json: Json = False) -> None:
     with Deployment() as deployment:
         sources = read_sources(deployment.ledger, deployment.settings)
         undeclared = undeclared_sources(deployment.ledger, deployment.settings)
+        path = deployment.settings.sources_file
     if as_json:
         console.print_json(sources)
+        return
+    if not sources:
+        say(f"No source is declared in {visible(str(path))}. Add one: [bold]guard source add[/bold]")
+        show_undeclared(undeclared)
         return
     numbers = ("documents", "served", "waiting")
     rows = [
@@ -305,6 +310,9 @@ def _show(result: Preview) -> None:
     )
     _counts("Sizes", result.sizes)
     _counts("Skipped: no documents of this source", result.skipped, "entries")
+    if not result.listed:
+        say("No document was found. Check [bold]url[/bold], [bold]include[/bold] and [bold]exclude[/bold].")
+        return
     if result.unchanged:
         say(f"{result.unchanged:,} unchanged; not judged again")
     print_table(

@@ -49,7 +49,7 @@ class WaitingCounts(JsonRecord):
     def sentence(self) -> str:
         """The counts in words, such as ``12 to review: 9 instructions, 2 perplexity, 1 provenance``."""
         parts = ", ".join(f"{count:,} {check}" for check, count in self.by_check.items())
-        return f"{self.items:,} to review: {parts}" if self.items else "nothing to review"
+        return f"{self.items:,} to review: {parts}" if self.items else "nothing new to review"
 
 
 def count_waiting(ledger: Ledger, run_ids: Sequence[str] = ()) -> WaitingCounts:

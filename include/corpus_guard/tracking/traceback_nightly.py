@@ -229,21 +229,27 @@ def _run_name(tonight: TracebackNight, replays: Mapping[str, int]) -> str:
 
 
 def _draw_outcomes(tonight: TracebackNight, week: TracebackNight, path: Path) -> None:
+    from matplotlib.patches import Patch
+
     figure, axes = plots.new_figure("How reports ended, as a share of all")
     names = [outcome.value for outcome in TraceOutcome]
     compared = [("tonight", tonight, 1.0)] + ([("the week before", week, 0.45)] if week.traces else [])
     width = 0.8 / len(compared)
-    for place, (label, night, alpha) in enumerate(compared):
+    for place, (_, night, alpha) in enumerate(compared):
         shares = [night.figures[f"share_{name}"] for name in names]
         places = [number + place * width for number in range(len(names))]
         bars = axes.bar(
-            places, shares, width, align="edge", alpha=alpha, label=f"{label} ({len(night.traces):,})",
+            places, shares, width, align="edge", alpha=alpha,
             color=[plots.OUTCOME_COLOURS[name] for name in names],
         )  # fmt: skip
         axes.bar_label(bars, [f"{share:.0%}" if share else "" for share in shares], fontsize="small")
     axes.set_xticks([number + 0.4 for number in range(len(names))], [name.replace("_", " ") for name in names])
     axes.set(ylim=(0, 1.08), ylabel="share of reports")
-    axes.legend(fontsize="small")
+    # Gray, because each outcome has a colour of its own: a bar's would name only the first.
+    keys = [
+        Patch(color="gray", alpha=alpha, label=f"{label} ({len(night.traces):,})") for label, night, alpha in compared
+    ]
+    axes.legend(handles=keys, fontsize="small")
     figure.savefig(path)
 
 

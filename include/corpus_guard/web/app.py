@@ -100,7 +100,7 @@ def make_app(
         app.include_router(view.router, include_in_schema=False)
     app.include_router(static, include_in_schema=False)
     app.include_router(api.router, prefix=API)
-    for read_router in (history.api, health.api, queue.files, exposure.api):
+    for read_router in (history.api, health.api, queue.files, exposure.api, reports.api):
         app.include_router(read_router, prefix=API)
     for changing_router, same_origin in (
         (changes.router, SameOrigin),

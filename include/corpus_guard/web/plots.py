@@ -16,6 +16,7 @@ BAR_START: Final = 200  # where bars begin
 MAX_LABEL_CHARS: Final = 30
 ROW_HEIGHT: Final = 26
 POINT_RADIUS: Final = 8  # margin that points of a line need
+LINE_START: Final = 44  # where a line begins, right of the labels of its axis
 MIN_BARS: Final = 12  # places for runs: one run alone is no wall
 JUDGED: Final = ("accepted", "quarantined", "rejected")  # counts of a refresh, as the ledger names them
 
@@ -167,8 +168,8 @@ def _bar_plot(counted: Sequence[_Counts], places: int = 1, power: float = 1.0) -
 
 def line_plot(entries: Sequence[tuple[str, float | None]]) -> LinePlot:
     """Return a plot of (description, share); entries without a share are skipped, and one alone stands in the middle."""
-    step = (WIDTH - 2 * POINT_RADIUS) / max(len(entries) - 1, 1)
-    begin = POINT_RADIUS if len(entries) > 1 else WIDTH / 2
+    step = (WIDTH - LINE_START - POINT_RADIUS) / max(len(entries) - 1, 1)
+    begin = LINE_START if len(entries) > 1 else WIDTH / 2
     dots = tuple(
         (round(begin + step * number, 1), round(HEIGHT * (1 - value), 1), description)
         for number, (description, value) in enumerate(entries)

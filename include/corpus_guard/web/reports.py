@@ -23,10 +23,12 @@ from corpus_guard.traceback.proposals import list_proposals
 from corpus_guard.traceback.withdrawal_plan import versions_with_decided_withdrawal
 from corpus_guard.web.chunk_texts import load_chunk_texts
 from corpus_guard.web.render import render_page
+from corpus_guard.web.responses import ERRORS
 from corpus_guard.web.shared_deployment import current_deployment
 from corpus_guard.web.text_display import display_text
 
 router = APIRouter()
+api = APIRouter(tags=["read"], responses=ERRORS)
 
 MAX_ROWS: Final = 50  # of each list
 ANY_STATE: Final = "any"
@@ -124,6 +126,21 @@ def show_trace(request: Request, trace_id: str) -> HTMLResponse:
         reproduced=not refuted,
         cases=cases_of(deployment.ledger, Member(MemberKind.TRACE, trace.trace_id)),
     )
+
+
+@api.get("/reports/{report_id}", summary="A report, and what came of it")
+def report_outcome(request: Request, report_id: str) -> dict[str, object]:
+    """Return the report, its state, and its traces without their texts, the newest first."""
+    ledger = current_deployment(request).ledger
+    report = reports.find_report(ledger, report_id)
+    traces = records.list_traces(ledger, limit=MAX_ROWS, report_id=report.report_id)
+    return {**report.as_dict(), "traces": [trace.as_dict() for trace in traces]}
+
+
+@api.get("/traces/{trace_id}", summary="A trace with the texts that it judged")
+def trace_outcome(request: Request, trace_id: str) -> dict[str, object]:
+    """Return the outcome, the answers of the RAG model, and each judged text by its document and hash."""
+    return records.find_trace(current_deployment(request).ledger, trace_id).as_dict()
 
 
 def _withdrawn_of(ledger: Ledger, trace: records.Trace) -> list[WithdrawnDocument]:

@@ -107,7 +107,7 @@ class WatchResult:
         """Limits of what the run could see, in words; empty: none."""
         sentences = []
         if not self.retrievals:
-            sentences.append("no retrieval of these weeks is in the log: nothing was watched")
+            sentences.append("the retrieval log of these weeks is empty: nothing was watched")
         if self.unnamed:
             sentences.append(f"{self.unnamed:,} of {self.retrievals:,} retrievals name neither user nor session")
         if self.without_cluster:

@@ -138,7 +138,7 @@ class Coordination(SurveyCheck[CoordinationParams]):
 _MEANINGS: Final = {
     _Meaning.OPPOSED: (
         Severity.HIGH,
-        "A more trusted document contradicts it: see the finding of the check conflict here or there",
+        "A more trusted document contradicts it: see the finding of the check conflict on one of them",
     ),
     _Meaning.CORROBORATED: (Severity.LOW, "More trusted documents state the same"),
     _Meaning.INDEPENDENT: (

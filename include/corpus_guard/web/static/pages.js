@@ -411,8 +411,17 @@ function showCurrentView() {
   if (current) current.parentElement.scrollLeft = current.offsetLeft - current.parentElement.clientWidth / 2;
 }
 
+// A box that is too low for its text shows the evidence first.
+function showEvidence() {
+  for (const box of findAll(".text.short")) {
+    const mark = find("mark", box);
+    if (mark) box.scrollTop = mark.offsetTop - box.offsetTop - 2 * parseFloat(getComputedStyle(box).lineHeight);
+  }
+}
+
 showMessageOfLastPage();
 showCurrentView();
+showEvidence();
 setUpScrolling();
 setUpReasonTemplates();
 setUpQueue();
