@@ -11,7 +11,7 @@ from rich.panel import Panel
 
 from corpus_guard import errors
 from corpus_guard.cli import console
-from corpus_guard.cli.console import Markup, out, print_table, say, styled, visible
+from corpus_guard.cli.console import Markup, format_time, out, print_table, say, styled, visible
 from corpus_guard.cli.options import CorrectAnswer, FileFormat, Json, MaxRows, Reporter
 from corpus_guard.deployment import Deployment, new_run_id
 from corpus_guard.domain import json_ready, plural
