@@ -11,7 +11,7 @@ import typer
 from corpus_guard import errors
 from corpus_guard.cli import console
 from corpus_guard.cli.console import format_time, out, print_table, say, say_rest, styled, visible
-from corpus_guard.cli.options import Json, Reviewer
+from corpus_guard.cli.options import Json, Reviewer, TrustedKeys
 from corpus_guard.deployment import Deployment, new_run_id
 from corpus_guard.domain import plural
 
@@ -327,12 +327,7 @@ def export(
 @app.command("check")
 def check(
     folder: Annotated[Path, typer.Argument(help="Folder that `guard case export` wrote.", metavar="FOLDER")],
-    key: Annotated[
-        list[str],
-        typer.Option(
-            "--key", "-k", help="Trusted key, or a file with one key per line. Do not use the key in the folder."
-        ),
-    ],
+    key: TrustedKeys,
     as_json: Json = False,
 ) -> None:
     """Check a case file with a public key only: no ledger, store or network. Exits with code 1 if it does not hold.

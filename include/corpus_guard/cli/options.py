@@ -83,6 +83,15 @@ Share = Annotated[
         "After many examples 0.3 to 0.5 forgets less.",
     ),
 ]
+TrustedKeys = Annotated[
+    list[str],
+    typer.Option(
+        "--key",
+        "-k",
+        help="Trusted key, or a file with one key per line. Do not use a key that came with what is checked.",
+        metavar="KEY",
+    ),
+]
 JsonFile = Annotated[
     Path | None, typer.Option("--json", help="Write all figures to this file; - means standard output.")
 ]

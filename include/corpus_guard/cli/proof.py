@@ -13,7 +13,7 @@ import typer
 from corpus_guard import errors
 from corpus_guard.cli import console
 from corpus_guard.cli.console import Markup, err, format_time, out, print_table, say, say_aside, visible
-from corpus_guard.cli.options import Json, read_file
+from corpus_guard.cli.options import Json, TrustedKeys, read_file
 from corpus_guard.deployment import Deployment, new_run_id
 from corpus_guard.domain import plural
 
@@ -270,15 +270,7 @@ def check_proof(
     path: Annotated[
         Path, typer.Argument(help="A proof, or a folder that `guard prove --export` wrote.", metavar="PROOF")
     ],
-    key: Annotated[
-        list[str],
-        typer.Option(
-            "--key",
-            "-k",
-            help="Trusted key, or a file with one key per line. Do not use the key that came with the proof.",
-            metavar="KEY",
-        ),
-    ],
+    key: TrustedKeys,
     text: Annotated[Path | None, typer.Option(help="File with the text of the chunk.")] = None,
     as_json: Json = False,
 ) -> None:
@@ -303,9 +295,7 @@ def check_proof(
 @app.command("check-attestation")
 def check_attestation(
     path: Annotated[Path, typer.Argument(help="File that `guard export attestation` wrote.", metavar="FILE")],
-    key: Annotated[
-        list[str], typer.Option("--key", "-k", help="Trusted key, or a file with one key per line.", metavar="KEY")
-    ],
+    key: TrustedKeys,
     content: Annotated[Path | None, typer.Option(help="File with the bytes of the document.")] = None,
     as_json: Json = False,
 ) -> None:

@@ -127,9 +127,9 @@ def age(when: datetime | float | None, since: datetime | None = None) -> str:
     return f"{max(seconds, 0):.0f} s"
 
 
-def share(value: float | None, digits: int = 0) -> str:
+def share(value: float | None) -> str:
     """Return a percentage, such as ``12 %``."""
-    return "–" if value is None else f"{100 * value:.{digits}f} %"
+    return "–" if value is None else f"{100 * value:.0f} %"
 
 
 def cut(text: str, max_chars: int = MAX_FIELD_CHARS) -> str:
