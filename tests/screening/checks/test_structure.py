@@ -244,7 +244,7 @@ def test_a_missing_value_passes_as_in_great_expectations_unless_the_suite_says_o
 SCRIPT = """
 import json, logging, sys
 logging.basicConfig(level=logging.DEBUG, stream=sys.stderr)
-sys.path.insert(0, "tests/screening")
+sys.path[:0] = ["tests", "tests/screening"]
 from corpus_guard.screening.checks.structure import Structure
 check = Structure()
 check.digest
