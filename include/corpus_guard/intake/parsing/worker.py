@@ -54,6 +54,7 @@ _READERS = {
     media.XLSX: "xlsx",
     media.EPUB: "epub",
     media.EMAIL: "eml",
+    media.NOTEBOOK: "ipynb",
 }
 
 
