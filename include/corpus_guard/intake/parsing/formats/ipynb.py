@@ -1,11 +1,11 @@
 """Jupyter notebooks (nbformat 4 and 3): what a notebook shows becomes text, cell after cell.
 
-Shown are Markdown cells, code in fences, raw cells, and of each output the richest form that is text: HTML, Markdown, plain text, the
-messages of programs and errors without their colours. Pictures are left out and counted, and so are outputs that a program draws
+Shown are Markdown cells, code in fences, raw cells, and of each output the richest form that is text: HTML, Markdown, LaTeX, plain text;
+what programs print and errors, without their colours. Pictures are left out and counted, and so are outputs that a program draws
 (widgets, charts, scripts).
 
-Hidden: cells, inputs and outputs that tags or settings take off the page (``remove-input``, ``hide-output``, ``source_hidden``); plain
-text beside an HTML output that says something else; lines that a carriage return overwrites; names and texts of attachments; metadata,
+Hidden: cells, inputs and outputs that tags or settings take off the page (``remove-input``, ``hide-output``, ``source_hidden``); other
+forms of an output that say something else; lines that a carriage return overwrites; names and texts of attachments; metadata,
 and whatever else the file holds. Where a name stands twice in an object, programs show the last value: the others are hidden, and a
 finding.
 
@@ -41,6 +41,7 @@ _MIME_OF_VERSION_3: Final = {
     "json": "application/json",
     "javascript": "application/javascript",
 }
+_FORMS: Final = ("text/html", "text/markdown", "text/latex", "text/plain")  # the richest first
 _PICTURES: Final = ("image/", "audio/", "video/", "application/pdf")
 _ESCAPE: Final = re.compile(r"\x1b\[[0-9;?]{0,40}[A-Za-z]|[\x07\x08]")  # colours and movements of a terminal
 _FENCE: Final = re.compile(r"`{3,}")
@@ -122,7 +123,7 @@ class _NotebookReader:
         for name, attached in attachments.items():
             self.hidden.add("attachment", name)
             self._leave_out_pictures(_as_object(attached))
-        source = self._take_text(cell, "input" if "input" in cell else "source")
+        source = self._take_text(cell, "source" if "source" in cell else "input")
         with self._hiding(not {"cell", "input"}.isdisjoint(hidden_parts)):
             self._show_source(kind, source, cell)
         outputs = cell.pop("outputs", [])
@@ -192,35 +193,30 @@ class _NotebookReader:
         if kind == "stream":
             self._show_terminal(self._take_text(output, "text"))
         elif kind in ("error", "pyerr"):
-            self._show_terminal("\n".join(filter(_is_text, _as_list(output.pop("traceback", [])))))
+            self._show_terminal(self._take_text(output, "traceback", "\n"))
         elif kind in ("display_data", "execute_result", "pyout"):
-            data = output.pop("data", None)
-            if data is None:
-                data = {mime: output.pop(name) for name, mime in _MIME_OF_VERSION_3.items() if name in output}
-            self._show_data(_as_object(data))
+            bundle = {mime: output.pop(name) for name, mime in _MIME_OF_VERSION_3.items() if name in output}
+            self._show_bundle(output.pop("data") if isinstance(output.get("data"), dict) else bundle)
         self._hide_rest(output)
 
-    def _show_data(self, data: dict[str, Any]) -> None:
-        """Show HTML, Markdown and LaTeX, else plain text; plain text beside these, a picture or a drawing is hidden."""
-        has_picture = self._leave_out_pictures(data)
-        rich = {
-            mime: self._take_text(data, mime) for mime in ("text/html", "text/markdown", "text/latex") if mime in data
-        }
+    def _show_bundle(self, bundle: dict[str, Any]) -> None:
+        """Show the richest form of text. Other forms are hidden, and so is plain text beside a picture or a drawing."""
+        has_picture = self._leave_out_pictures(bundle)
+        forms: dict[str, str] = {mime: self._take_text(bundle, mime) for mime in _FORMS if mime in bundle}
+        shown: str = next(iter(forms), "")
         first = len(self.texts)
-        for mime, source in rich.items():
-            if mime == "text/html":
-                self._show_html(source)
-            else:
-                self._show_markdown(source)
-        beside = self._take_text(data, "text/plain")
-        if not rich and not has_picture and not data:
-            self._show_terminal(beside)
-            beside = ""
+        if shown == "text/html":
+            self._show_html(forms.pop(shown))
+        elif shown != "text/plain" and shown:
+            self._show_markdown(forms.pop(shown))
+        elif shown and not has_picture and not bundle:
+            self._show_terminal(forms.pop(shown))
         shown_words = _join_words("\n".join(self.texts[first:]))
-        for line in beside.splitlines():
+        for line in "\n".join(forms.values()).splitlines():
             if _join_words(line) not in shown_words:
                 self.hidden.add("alternative", line)
-        self.drawings += len(data)
+        self._hide_rest({mime: value for mime, value in bundle.items() if mime.startswith("text/")})
+        self.drawings += bool(bundle)
 
     def _leave_out_pictures(self, data: dict[str, Any]) -> bool:
         """Take pictures, sounds and films out of a bundle by MIME type; return whether there were any."""
@@ -230,11 +226,11 @@ class _NotebookReader:
         self.pictures += bool(pictures)
         return bool(pictures)
 
-    def _take_text(self, holder: dict[str, Any], name: str) -> str:
+    def _take_text(self, holder: dict[str, Any], name: str, joined_by: str = "") -> str:
         """Return a text, whole or in lines, and take it out; what is neither stays, and is hidden."""
         value = holder.get(name)
         if isinstance(value, list) and all(map(_is_text, value)):
-            value = "".join(value)
+            value = joined_by.join(value)
         if not isinstance(value, str):
             return ""
         del holder[name]
