@@ -66,7 +66,7 @@ def content_purge():
     def plan(params: dict) -> dict:
         return plan_purge(params)
 
-    @task(execution_timeout=timedelta(hours=6), max_active_tis_per_dag=1)  # of two runs
+    @task(execution_timeout=timedelta(hours=6), max_active_tis_per_dag=1)  # of both runs
     def purge(planned: dict, answer: dict, params: dict):
         purge_planned(planned, answer, params["reason"])
 

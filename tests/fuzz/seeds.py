@@ -28,6 +28,7 @@ WRAPPERS = {
     "xlsx": media.XLSX,
     "epub": media.EPUB,
     "eml": media.EMAIL,
+    "ipynb": media.NOTEBOOK,
 }
 _PARTS = {
     "docx": (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import string
 import zipfile
 from collections.abc import Callable
@@ -227,3 +228,8 @@ def with_part(content: bytes, name: str, part: bytes) -> bytes:
                 new.writestr(entry, old.read(entry))
         new.writestr(name, part)
     return out.getvalue()
+
+
+def notebook(*cells: dict[str, Any], **more: Any) -> bytes:
+    """A Jupyter notebook, nbformat 4."""
+    return json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": list(cells), **more}).encode()

@@ -77,6 +77,17 @@ def files() -> Iterator[tuple[str, bytes]]:
     yield "epub-style-sheet.epub", making.book(f"<p>{PLAIN}</p><p class='x'>{ORDER}</p>", style=".x{font-size:0}")
     yield "epub-unlisted.epub", making.book(f"<p>{PLAIN}</p>", unlisted=f"<p>{ORDER}</p>")
     yield "epub-metadata.epub", making.book(f"<p>{PLAIN}</p>", metadata=f"<dc:description>{ORDER}</dc:description>")
+    yield from _notebooks()
+
+
+def _notebooks() -> Iterator[tuple[str, bytes]]:
+    cell = {"cell_type": "markdown", "metadata": {}, "source": PLAIN}
+    code = {"cell_type": "code", "metadata": {}, "source": "depth()", "outputs": []}
+    beside = {"output_type": "display_data", "data": {"text/html": "<b>deep</b>", "text/plain": ORDER}, "metadata": {}}
+    yield "ipynb-metadata.ipynb", making.notebook(cell, metadata={"note": ORDER})
+    yield "ipynb-tag.ipynb", making.notebook(cell, cell | {"source": ORDER, "metadata": {"tags": ["remove-cell"]}})
+    yield "ipynb-beside-html.ipynb", making.notebook(cell, code | {"outputs": [beside]})
+    yield "ipynb-attachment.ipynb", making.notebook(cell | {"attachments": {"a.txt": {"text/plain": ORDER}}})
 
 
 def _page(write: Callable[[FPDF], None]) -> bytes:

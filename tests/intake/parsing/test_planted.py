@@ -23,7 +23,24 @@ SEEN = {
     for name, body in planted.SEEN.items()
 }
 SEEN |= {f"seen-{name}.md": text.encode() for name, text in planted.SEEN_MARKDOWN.items()}
+_NOTE, _CODE = (
+    {"cell_type": kind, "metadata": {}, "source": planted.PLAIN, "outputs": []} for kind in ("markdown", "code")
+)
+_SAYS = {"output_type": "stream", "name": "stdout", "text": planted.ORDER}
+SEEN |= {
+    "seen-markdown.ipynb": making.notebook(_NOTE, _NOTE | {"source": planted.ORDER}),
+    "seen-code.ipynb": making.notebook(_NOTE, _CODE | {"source": f"# {planted.ORDER}\ndepth()"}),
+    "seen-output.ipynb": making.notebook(_NOTE, _CODE | {"source": "depth()", "outputs": [_SAYS]}),
+}
 CLEAN = {
+    "clean.ipynb": making.notebook(
+        _NOTE,
+        _CODE
+        | {
+            "source": "import depths\n\ndepths.plot(quay='east')",
+            "outputs": [{"output_type": "display_data", "data": {"image/png": "iVBORw0KGgo" * 9_000}, "metadata": {}}],
+        },
+    ),
     "clean.html": f"<html><head><title>Quays</title></head><body><h1>Quays</h1><p>{planted.PLAIN}</p></body></html>".encode(),
     "clean.docx": making.word(planted.PLAIN),
     "clean.pdf": making.pdf(planted.PLAIN),

@@ -59,6 +59,8 @@ QUIET = [
     ("sense", "Do not open", "Do open", "Do"),
     ("sense", "is required", "is optional", "optional"),
     ("sense", "keeps a copy", "never keeps a copy", "never"),
+    ("sense", "runs; fuel is", "runs; only fuel is", "only"),
+    ("sense", "the bypass while the pump", "the pump while the bypass", "pump while the bypass"),
     ("address", "https://port.example/reports", "https://p0rt.example/reports", "https://p0rt.example/reports"),
     ("address", "at www.port.org", "at www.p0rt.org", "www.p0rt.org"),
     ("address", "duty@port.example", "duty@post.example", "duty@post.example"),
@@ -467,3 +469,23 @@ def test_a_new_name_alone_is_a_note() -> None:
 
     assert {(code, finding.severity) for code, finding in found.items()} == {("moved", Severity.INFO)}
     assert len(found["moved"].message) < 400
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("before noon. Invoices", "only before noon. Invoices"),
+        ("open the bypass while the pump runs", "open the pump while the bypass runs"),
+    ],
+)
+def test_only_and_words_that_change_places_are_quiet_changes(old: str, new: str) -> None:
+    assert after(old, new)["sense"].severity is Severity.MEDIUM
+    assert after(new, old, page=PAGE.replace(old, new))["sense"].severity is Severity.MEDIUM
+
+
+def test_members_of_a_list_may_change_places() -> None:
+    page = PAGE.replace("Reports are", "Pumps and valves are checked, and reports are")
+    assert "sense" not in after("Pumps and valves", "Valves and pumps", page=page)
+    assert "sense" not in after(
+        "inspects it on 14 March and signs the book", "signs the book and inspects it on 14 March"
+    )

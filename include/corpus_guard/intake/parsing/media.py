@@ -24,6 +24,7 @@ PPTX = "application/vnd.openxmlformats-officedocument.presentationml.presentatio
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 EPUB = "application/epub+zip"
 EMAIL = "message/rfc822"
+NOTEBOOK = "application/x-ipynb+json"
 ROW = "application/x-row+json"
 BROKEN_ROW = "application/x-broken-row"
 BINARY = "application/octet-stream"
@@ -49,6 +50,7 @@ _BY_SUFFIX = {
     ".epub": EPUB,
     ".eml": EMAIL,
     ".mbox": EMAIL,
+    ".ipynb": NOTEBOOK,
 }
 _WITHOUT_TEXT = frozenset({
     ".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".ico", ".tif", ".tiff", ".avif", ".heic",
@@ -116,7 +118,7 @@ def detect_media_type(content: bytes, media_type: str, name: str) -> MediaDecisi
     if actual is None and _is_binary(content):
         actual = BINARY
     if actual is None:  # text of some kind, where the name may choose between kinds of text
-        is_named = expected in {TEXT, MARKDOWN, HTML, EMAIL}
+        is_named = expected in {TEXT, MARKDOWN, HTML, EMAIL, NOTEBOOK}
         actual = expected if is_named else EMAIL if _is_mail(content) else TEXT
     problems = (
         *_mismatch_problems(expected, actual),

@@ -55,6 +55,7 @@ _READERS = {
     media.XLSX: "xlsx",
     media.EPUB: "epub",
     media.EMAIL: "eml",
+    media.NOTEBOOK: "ipynb",
 }
 
 

@@ -76,12 +76,14 @@ class WordChange:
 
 
 def find_changes(old: Sequence[str], new: Sequence[str]) -> list[WordChange]:
-    """Return the changes that turn `old` into `new`, in order; adjacent changes are joined."""
+    """Return the changes that turn `old` into `new`, in order; adjacent ones are joined, and those in which words change places."""
     joined: list[WordChange] = []
     for change in _compare(old, new, WordChange(0, len(old), 0, len(new))):
-        last = joined[-1] if joined else None
-        if last and (last.old_end, last.new_end) == (change.old_start, change.new_start):
-            joined[-1] = WordChange(last.old_start, change.old_end, last.new_start, change.new_end)
+        last = joined[-1] if joined else change
+        both = WordChange(last.old_start, change.old_end, last.new_start, change.new_end)
+        is_adjacent = (last.old_end, last.new_end) == (change.old_start, change.new_start)
+        if joined and (is_adjacent or _swaps(old[both.old_start : both.old_end], new[both.new_start : both.new_end])):
+            joined[-1] = both
         else:
             joined.append(change)
     return joined
@@ -162,13 +164,14 @@ def changed_fact(old: Sequence[str], new: Sequence[str]) -> FactKind | None:
     A fact that is merely added or removed does not count, so that an appended sentence is an edit, whatever
     numbers it holds. Exceptions: an address, and a negation that comes or goes with hardly a word beside it.
     """
+    is_reversed = _swaps(old, new) or _limits_otherwise(old, new)
     # A capital that comes or goes with the beginning of a sentence is no change: "Reports are" and "All
     # reports are".
     recased = set(map(str.lower, old)) & set(map(str.lower, new))
     old, new = ([word for word in side if word.lower() not in recased] for side in (old, new))
     if _differ(_address, old, new):
         return _ADDRESS
-    if _reverses(old, new):
+    if is_reversed or _reverses(old, new):
         return _SENSE
     for kind, extract in _FACTS:
         if _differ(extract, old, new):
@@ -230,6 +233,27 @@ def _reverses(old: Sequence[str], new: Sequence[str]) -> bool:
         if any(old_sides) and any(new_sides) and old_sides != new_sides:
             return True
     return False
+
+
+def _swaps(old: Sequence[str], new: Sequence[str]) -> bool:
+    """Return whether two parts change places around a third: "acid into water" and "water into acid", not "A and B"."""
+    if len(old) != len(new) or not _MIN_SWAPPED_WORDS <= len(old) <= _MAX_SWAPPED_WORDS:
+        return False
+    if not (old[0][0].isalnum() and old[-1][0].isalnum()):
+        return False
+    return any(
+        [*old[-last:], *old[first:-last], *old[:first]] == list(new) and not _LISTING.issuperset(old[first:-last])
+        for first in range(1, len(old) - 1)
+        for last in range(1, len(old) - first)
+    )
+
+
+def _limits_otherwise(old: Sequence[str], new: Sequence[str]) -> bool:
+    """Return whether "only" comes or goes, and nothing else changes."""
+    before, after = ([word.lower() for word in side if word.lower() not in _LIMITS] for side in (old, new))
+    return before == after and sum(word.lower() in _LIMITS for word in old) != sum(
+        word.lower() in _LIMITS for word in new
+    )
 
 
 def _is_negated(word: str, words: Collection[str]) -> bool:
@@ -320,6 +344,14 @@ _NEGATIONS: Final = _words(
     "not no never none neither nor cannot without nicht kein keine keinen nie ohne pas jamais sans non nunca jamás sin não "
     "niet geen nooit zonder değil bez tidak bukan не нет никогда"
 )
+_LIMITS: Final = _words(
+    "only solely exclusively nur ausschließlich seulement uniquement solo solamente únicamente apenas somente alleen"
+)
+_MIN_SWAPPED_WORDS: Final = 3
+_MAX_SWAPPED_WORDS: Final = 8  # a longer change is no quiet one
+_LISTING: Final = _words(
+    "and or nor und oder et ou y o e , ; / & | - : the a an is are"
+)  # between parts of which any may come first
 _OPPOSITES: Final = tuple(
     tuple(map(_words, sides.split("|")))
     for sides in (

@@ -6,7 +6,8 @@ Rules
 - An *instruction* in a new passage (the rules of the check `instructions`, in their paragraph) weighs one
   step more than in a new document: nobody turns a served page into one that gives orders by accident.
 - A *quiet change* is one of a few short changes in an otherwise equal text that touches a fact: a number with
-  its sign and unit, a date, a name, the sense (a negation or an opposite), an address, an account or a telephone
+  its sign and unit, a date, a name, the sense (a negation, an opposite, "only", two parts that change places), an
+  address, an account or a telephone
   number. Facts are corrected every day, so a number,
   date or name is of low severity in an open source; sense and address, which change what a reader does, are
   of medium severity. In reviewed and trusted sources, where somebody answers for the text, all are low.
@@ -102,7 +103,7 @@ class Modification(SurveyCheck[ModificationParams]):
     name = "modification"
     across_documents = True
     params_class = ModificationParams
-    code_version = ("modification", "5")
+    code_version = ("modification", "6")
 
     def __init__(self, params: ModificationParams, instructions: Check) -> None:
         """Keep the parameters."""

@@ -60,6 +60,7 @@ class StructureParams(Params):
         f"{_OFFICE}presentationml.presentation",
         f"{_OFFICE}spreadsheetml.sheet",
         f"{_OFFICE}wordprocessingml.document",
+        "application/x-ipynb+json",
         "application/x-row+json",
         "message/rfc822",
         "text/html",

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-from corpus_guard.domain import Severity
+from corpus_guard.domain import Finding, Severity
 from corpus_guard.intake.parsing.document import ParsedDocument, clean_declared, make_problem
 from corpus_guard.intake.parsing.formats import text as plain
 from corpus_guard.intake.parsing.formats._hidden import FALLBACK_TAGS, HiddenText
@@ -54,12 +55,30 @@ _PICTURE = re.compile(r"(data:image/[a-z0-9.+%-]{1,20};base64,)[a-z0-9+/=%_-]{80
 def read(content: bytes) -> ParsedDocument:
     """Read the text; parts that a rendered page does not show are hidden."""
     text, problems = plain.decode(content)
-    hidden = HiddenText()
-    declared: dict[str, str] = {}
+    front_matter, declared = "", {}
     if (match := _FRONT_MATTER.match(text)) and (pairs := _parse_front_matter(match[1])) is not None:
-        declared = pairs
-        hidden.add("front_matter", match[1])
+        front_matter, declared = match[1], pairs
         text = text[match.end() :]
+    page = read_page(text)
+    if front_matter:
+        page.hidden.add("front_matter", front_matter)
+    hidden_text, findings = page.hidden.summarize(page.text)
+    return ParsedDocument(page.text, hidden_text, clean_declared(declared), (*problems, *page.problems, *findings))
+
+
+@dataclass(frozen=True, slots=True)
+class MarkdownPage:
+    """Markdown without front matter, with its hidden text not yet summarized: a notebook joins its cells first."""
+
+    text: str
+    hidden: HiddenText
+    problems: tuple[Finding, ...]
+
+
+def read_page(text: str) -> MarkdownPage:
+    """Read Markdown in which no front matter is looked for."""
+    hidden = HiddenText()
+    problems: list[Finding] = []
     visible_parts: list[str] = []
     position = 0
     spans, are_all_read = _find_hidden_spans(text)
@@ -71,14 +90,13 @@ def read(content: bytes) -> ParsedDocument:
         position = end
     visible_parts.append(text[position:])
     visible, left_out = _leave_out_pictures("".join(visible_parts))
-    hidden_text, findings = hidden.summarize(visible)
     if not are_all_read:
         message = "more tags of HTML than are looked at: some hidden text may count as visible"
-        problems = (*problems, make_problem("tags", Severity.MEDIUM, message))
+        problems.append(make_problem("tags", Severity.MEDIUM, message))
     if left_out:
         message = f"characters of pictures that are written into the text were left out: {left_out:,}"
-        problems = (*problems, make_problem("pictures", Severity.INFO, message, score=0.1))
-    return ParsedDocument(visible, hidden_text, clean_declared(declared), (*problems, *findings))
+        problems.append(make_problem("pictures", Severity.INFO, message, score=0.1))
+    return MarkdownPage(visible, hidden, tuple(problems))
 
 
 def _leave_out_pictures(text: str) -> tuple[str, int]:
