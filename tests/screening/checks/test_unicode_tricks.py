@@ -179,4 +179,4 @@ def test_five_million_of_one_character(char: str) -> None:
     pages = [a_version(char * 5_000_000), a_version(f"a{char}" * 2_500_000)]
     started = time.process_time()
     list(CHECK.run(pages, None))
-    assert time.process_time() - started < 6
+    assert time.process_time() - started < 60  # two seconds on an idle core; a quadratic scan takes hours
