@@ -249,6 +249,7 @@ def test_using_nothing_imports_nothing_heavy(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_two_processes_that_convert_at_once_convert_once(tmp_path: Path) -> None:
     code = textwrap.dedent("""
+        import tqdm  # as other libraries do
         from corpus_guard.models import weights
         from corpus_guard.settings import Settings
         convert = weights._convert
@@ -256,7 +257,6 @@ def test_two_processes_that_convert_at_once_convert_once(tmp_path: Path) -> None
         print(weights.prepare_language_model(Settings()).digest)
     """)
     env = {**os.environ, "CORPUS_GUARD_HOME": str(tmp_path)}
-    env.pop("TQDM_DISABLE", None)  # of this process, which has models
     running = [
         subprocess.Popen(
             [sys.executable, "-c", code], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

@@ -267,8 +267,10 @@ def _convert(model: _ConvertedModel, target: Path) -> None:
 def _convert_gguf(files: list[Path], folder: Path) -> None:
     """Write a language model from its GGUF file, in bfloat16."""
     import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoModelForCausalLM, AutoTokenizer, modeling_gguf_pytorch_utils
 
+    # transformers 5.23 has no switch for this bar, and tqdm's own is read at import, which is too late: semchunk imports it, too.
+    modeling_gguf_pytorch_utils.tqdm = lambda tensors, **_: tensors
     (file,) = files
     loaded = AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name, dtype=torch.float32)
     # transformers 5.23 refuses to save a model that came from GGUF, and would mark its copy as quantised.
@@ -394,7 +396,6 @@ def configure_libraries() -> None:
     """Keep the model libraries quiet, offline and small in memory; they read the environment when they are imported."""
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
-    os.environ.setdefault("TQDM_DISABLE", "1")  # nothing else turns off the bar of GGUF unpacking
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     # Threads that spin while they wait take the core another process needs: 3 to 8 times the CPU on a busy

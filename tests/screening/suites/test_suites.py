@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -265,15 +262,3 @@ def test_the_shipped_suites_find_what_they_are_for(version: Version, code: str) 
     assert codes(Expectations(None, suites, tuple(COLUMNS)), a_version(uri="c"), version) == [
         (1, f"expectation.{code}")
     ]
-
-
-def test_great_expectations_leaves_the_model_libraries_without_progress_bars() -> None:
-    code = (
-        "from corpus_guard.screening.suites import validation; validation._batch_definition(); "
-        "from tqdm.auto import tqdm; print(tqdm([]).disable)"
-    )
-    env = {name: value for name, value in os.environ.items() if name != "TQDM_DISABLE"}
-
-    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
-
-    assert done.stdout == "True\n"

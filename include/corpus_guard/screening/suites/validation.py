@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from corpus_guard.domain import Finding, Severity
 from corpus_guard.errors import Inconsistent, SettingsError
-from corpus_guard.models.weights import configure_libraries
 from corpus_guard.screening.suites.frame import ROW, Value
 from corpus_guard.screening.suites.suite import Expectation, Suite
 
@@ -147,7 +146,6 @@ def _validate(
 @cache
 def _batch_definition() -> BatchDefinition[Any]:
     os.environ["GX_ANALYTICS_ENABLED"] = "false"  # read at import
-    configure_libraries()  # it imports tqdm, which reads then whether the model libraries may draw progress bars
     logging.getLogger("great_expectations").setLevel(logging.WARNING)
     import great_expectations as gx
     from great_expectations.data_context.types.base import (
