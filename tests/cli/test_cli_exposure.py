@@ -74,7 +74,7 @@ def test_the_watch_exits_with_1_on_a_new_alert_and_lists_it(run: Run, sqlite_led
 def test_the_watch_looks_back_from_a_time_in_the_past(run: Run, sqlite_ledger: Ledger) -> None:
     log(sqlite_ledger, LoggedRetrieval("Q?", (LoggedChunk(HOSTILE),), at=now(), session="talk"))
 
-    assert "no retrieval of these weeks is in the log" in run("watch", "--run", "--until", "2020-01-01").stdout
+    assert "the retrieval log of these weeks is empty" in run("watch", "--run", "--until", "2020-01-01").stdout
     for words, expected in (
         (("--until", "2020-01-01"), "expected --run with it"),
         (("--run", "--until", "2999-01-01"), "expected a time in the past"),
