@@ -109,7 +109,7 @@ def main() -> int:
         for table in report.report_tables(caught.result, caught.screeners) if caught else ():
             look.out.print(look.table(table.title, table.columns, table.rows, right=table.columns[1:-1]))
         rows = [
-            (f.what, f.found, f.target, "[green]met[/green]" if f.met else "[red]missed[/red]")
+            (f.what, f.found, f.target, look.Markup("[green]met[/green]" if f.met else "[red]missed[/red]"))
             for f in (*figures, *(_demanded(caught) if caught else ()))
         ]
         look.out.print(look.table("Speed and memory", ("what", "found", "target", ""), rows))
