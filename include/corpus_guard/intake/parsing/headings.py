@@ -28,11 +28,11 @@ def read_headings(text: str) -> Iterator[tuple[int, str]]:
 
 
 def find_title(text: str, *, is_markdown: bool = True) -> str:
-    """Return the heading that names a whole text, as far as it has one; empty: none.
+    """Return the heading that names a whole text; empty where it has none.
 
     Args:
         text: of a document.
-        is_markdown: False: a line after "#" may be a comment in a program.
+        is_markdown: False if a line after "#" may be a comment in a program.
     """
     underlined = _UNDERLINED.match(text)
     if underlined and (title := clean_heading(underlined["title"])):

@@ -119,11 +119,11 @@ def read_document(content: bytes, media_type: str, name: str, *, max_chars: int)
 
 
 def _entitle(document: ParsedDocument) -> ParsedDocument:
-    """Return a document that declares no title with the heading that names its text."""
-    title = document.declared.get("title") or find_title(
-        document.text, is_markdown=document.media_type not in {media.TEXT, media.ROW}
-    )
-    return replace(document, declared=clean_declared({**document.declared, "title": title}))
+    """Return a document that declares no title with the heading that names its text, if it has one."""
+    if "title" in document.declared:
+        return document
+    title = find_title(document.text, is_markdown=document.media_type not in {media.TEXT, media.ROW})
+    return replace(document, declared=clean_declared({**document.declared, "title": title})) if title else document
 
 
 def _limit_resources(memory: int) -> None:
